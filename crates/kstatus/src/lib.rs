@@ -24,8 +24,8 @@ pub use object::{ConditionElements, ConditionFields, Known, Member, Object, Pars
 pub use options::{Options, Profile};
 pub use settled::CustomRule;
 pub use verdict::{
-    Basis, Condition, Failure, FailureClass, Problem, RECONCILING, STALLED, Status, Text, UnknownName,
-    Verdict,
+    Basis, Condition, Confidence, Failure, FailureClass, Problem, RECONCILING, STALLED, Status, Text,
+    UnknownName, Verdict,
 };
 
 use serde_json::Value;

@@ -125,6 +125,43 @@ wire_enum! {
 }
 
 wire_enum! {
+    /// How far a verdict can be relied upon.
+    ///
+    /// Declared, and so ordered, from the least to the most.
+    pub enum Confidence ("confidence") {
+        /// There is no evidence.
+        None = "none",
+        /// A condition or a phase whose name has a common meaning. The controller may mean something else.
+        Convention = "convention",
+        /// The conditions `Ready`, `Reconciling` and `Stalled`, or an `observedGeneration`: as the API conventions and kstatus define them.
+        StandardCondition = "standard-condition",
+        /// A rule of the built-in pack that was written after documentation only.
+        UnverifiedRule = "unverified-rule",
+        /// A rule of Kubernetes' own kinds, one of the pack that was checked against the controller's source, or the user's own.
+        VerifiedRule = "verified-rule",
+    }
+}
+
+impl Basis {
+    /// The confidence of a verdict with this basis. A rule of the pack counts as unverified here; it may say more of itself.
+    #[must_use]
+    pub const fn confidence(self) -> Confidence {
+        match self {
+            Self::Deletion
+            | Self::KindRule
+            | Self::ObjectAnnotation
+            | Self::CustomRule
+            | Self::CrdAnnotation
+            | Self::NoStatusKind => Confidence::VerifiedRule,
+            Self::RulePack => Confidence::UnverifiedRule,
+            Self::Generation | Self::StandardCondition | Self::Ready => Confidence::StandardCondition,
+            Self::CommonCondition | Self::PhaseWord => Confidence::Convention,
+            Self::Nothing => Confidence::None,
+        }
+    }
+}
+
+wire_enum! {
     /// Class of a failure or obstacle.
     pub enum FailureClass ("failure class") {
         /// An image cannot be pulled or is not valid.
@@ -235,6 +272,8 @@ pub struct Verdict {
     pub message: Text,
     /// The evidence that decided.
     pub basis: Basis,
+    /// How far that evidence can be relied upon.
+    pub confidence: Confidence,
     /// `metadata.generation`, where it is a number.
     pub generation: Option<i64>,
     /// `status.observedGeneration`, where it is a number (or, in the profile `settled`, a string that holds one).
@@ -264,6 +303,7 @@ impl Verdict {
             reason: reason.into(),
             message: message.into(),
             basis,
+            confidence: basis.confidence(),
             generation: None,
             observed_generation: None,
             failure: None,
@@ -278,6 +318,19 @@ impl Verdict {
     pub fn failure(mut self, class: FailureClass, terminal: bool) -> Self {
         self.failure = Some(Failure { class, terminal });
         self
+    }
+
+    /// The verdict where nothing below a confidence counts as done: Unknown, `LowConfidence`, instead of Current.
+    #[must_use]
+    pub fn require(self, confidence: Confidence) -> Self {
+        if self.status != Status::Current || self.confidence >= confidence {
+            return self;
+        }
+        let message = format!(
+            "Current ({}) with confidence {}, required is {confidence}",
+            self.reason, self.confidence
+        );
+        Self { status: Status::Unknown, reason: "LowConfidence".into(), message: message.into(), ..self }
     }
 
     /// The verdict on something that is no object, or one whose fields cannot be read: Unknown, `Malformed`.
@@ -309,6 +362,7 @@ impl Serialize for Verdict {
         map.serialize_entry("reason", &*self.reason)?;
         map.serialize_entry("message", &*self.message)?;
         map.serialize_entry("basis", &self.basis)?;
+        map.serialize_entry("confidence", &self.confidence)?;
         if let Some(generation) = self.generation {
             map.serialize_entry("generation", &generation)?;
         }

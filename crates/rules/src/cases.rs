@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
-use kstatus::{Options, Verdict};
+use kstatus::{CustomRule as _, Options, Verdict};
 
+use crate::completeness::Shown;
 use crate::document::{Item, LoadError, documents};
 use crate::load::API_VERSION;
 use crate::origin::Rule;
@@ -42,6 +43,8 @@ pub struct CaseReport {
     pub errors: Vec<LoadError>,
     /// Branches that no case reached, and expressions that touched an absent field in every case.
     pub warnings: Vec<String>,
+    /// Kinds, outcomes and situations of which a rule has no case.
+    pub missing: Vec<String>,
 }
 
 impl CaseReport {
@@ -51,6 +54,7 @@ impl CaseReport {
         self.failures.extend(other.failures);
         self.errors.extend(other.errors);
         self.warnings.extend(other.warnings);
+        self.missing.extend(other.missing);
     }
 }
 
@@ -58,6 +62,8 @@ impl CaseReport {
 #[derive(Default)]
 struct Coverage {
     branches: BTreeMap<usize, Fate>,
+    shown: Shown,
+    missing: Vec<String>,
 }
 
 impl Coverage {
@@ -101,7 +107,9 @@ pub fn run_cases(rules: &RuleSet, files: &[(&str, &str)], now: Timestamp) -> Cas
     // Of a file of the user's that is tried all rules count, also those that no case has met.
     for (_, rule) in rules.own_rules() {
         if coverage.keys().any(|(file, _)| file == rule.file()) {
-            coverage.entry((rule.file().to_owned(), rule.draft().line)).or_default().cover(rule);
+            let covered = coverage.entry((rule.file().to_owned(), rule.draft().line)).or_default();
+            covered.cover(rule);
+            covered.missing = covered.shown.missing(rule);
         }
     }
     // Rules of the user's that are tried: then those behind them are not what is tested.
@@ -110,6 +118,7 @@ pub fn run_cases(rules: &RuleSet, files: &[(&str, &str)], now: Timestamp) -> Cas
         if tests_own && file.starts_with("builtin:") {
             continue;
         }
+        report.missing.extend(rule.missing.iter().map(|missing| format!("{file}:{line}: {missing}")));
         for fate in rule.branches.values().filter(|fate| !fate.reached) {
             report.warnings.push(format!("{file}:{line}: no case reaches {}: {}", fate.key, fate.text));
         }
@@ -197,9 +206,18 @@ fn run_case(
         }
     };
     let verdict = rules.verdict_traced(&object, &options, &mut cover);
+    let decider = rules.decider(&object);
+    if let Some(rule) = decider.first() {
+        let covered = coverage.entry((rule.file().to_owned(), rule.draft().line)).or_default();
+        covered.shown.add(&object, &verdict, decider.suspended(&object, &options).is_some());
+        covered.missing = covered.shown.missing(rule);
+    }
     let mut differences = Vec::new();
     let mut errors = Vec::new();
-    expect.only(&["status", "reason", "message", "class", "terminal", "basis", "blocking"], &mut errors);
+    expect.only(
+        &["status", "reason", "message", "class", "terminal", "basis", "blocking", "confidence"],
+        &mut errors,
+    );
     if let Some(error) = errors.pop() {
         return Err(error);
     }
@@ -233,6 +251,7 @@ fn field(verdict: &Verdict, key: &str) -> String {
         "reason" => verdict.reason.to_string(),
         "message" => verdict.message.to_string(),
         "basis" => verdict.basis.to_string(),
+        "confidence" => verdict.confidence.to_string(),
         "class" => verdict.failure.map_or_else(|| "none".to_owned(), |failure| failure.class.to_string()),
         "terminal" => verdict.failure.is_some_and(|failure| failure.terminal).to_string(),
         "blocking" => verdict.blocking.to_string(),

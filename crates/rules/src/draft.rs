@@ -5,6 +5,7 @@ use kstatus::FailureClass;
 use crate::cel::source::Names;
 use crate::document::{Fields, Item, LoadError, Sourced};
 use crate::matching::Match;
+use crate::provenance::Provenance;
 
 /// Verdict of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,8 @@ pub(crate) struct Draft {
     pub(crate) matches: Match,
     /// The line of its file, counted from 1.
     pub(crate) line: usize,
+    /// None if the rule says nothing of it.
+    pub(crate) provenance: Option<Provenance>,
     pub(crate) checks_deletion: Check,
     pub(crate) checks_generation: Check,
     /// In the order in which they are tried.
@@ -111,6 +114,7 @@ impl Draft {
         Self {
             matches,
             line,
+            provenance: None,
             checks_deletion: Check::On,
             checks_generation: Check::On,
             branches: Vec::new(),
@@ -119,8 +123,8 @@ impl Draft {
         }
     }
 
-    const KEYS: [&'static str; 8] =
-        ["match", "checks", "suspended", "failed", "inProgress", "unknown", "current", "otherwise"];
+    const KEYS: [&'static str; 9] =
+        ["match", "source", "checks", "suspended", "failed", "inProgress", "unknown", "current", "otherwise"];
 
     /// A rule of a pack.
     pub(crate) fn read(item: Item<'_, '_>, errors: &mut Vec<LoadError>) -> Option<Self> {
@@ -135,10 +139,17 @@ impl Draft {
         };
         fields.only(&Self::KEYS, errors);
         let matches = Match::read(matches, errors);
+        let provenance = fields.get("source").map(|source| Provenance::read(source, errors));
         let body = Self::of_fields(item, &fields, errors);
         let mut draft = body?;
+        draft.provenance = provenance.flatten();
         draft.matches = matches?;
         Some(draft)
+    }
+
+    /// Whether it was checked against the source of the kind's controller.
+    pub(crate) fn is_verified(&self) -> bool {
+        matches!(self.provenance, Some(Provenance::Checked(_)))
     }
 
     /// Branches of a rule, without its match.

@@ -4,6 +4,7 @@ use kstatus::{Basis, Object, Options, Verdict};
 
 use crate::builtin;
 use crate::origin::Rule;
+use crate::provenance::Provenance;
 use crate::rule::{Outcome, Trace};
 use crate::set::RuleSet;
 
@@ -22,6 +23,8 @@ pub struct RuleInfo {
     pub file: String,
     /// Its line there, counted from 1.
     pub line: usize,
+    /// What it was checked against, if it says so.
+    pub provenance: Option<Provenance>,
     /// The rule as it is written, with the comment before it.
     pub text: String,
     /// The fields of an object that it reads.
@@ -44,6 +47,7 @@ impl RuleInfo {
             narrowed: narrowed.to_owned(),
             file: rule.file().to_owned(),
             line: rule.draft().line,
+            provenance: rule.draft().provenance.clone(),
             text: snippet(rule.text(), rule.draft().line),
             reads: rule.fields(),
         }

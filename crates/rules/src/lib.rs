@@ -3,6 +3,7 @@
 mod builtin;
 mod cases;
 mod cel;
+mod completeness;
 mod dialects;
 mod document;
 mod draft;
@@ -12,6 +13,7 @@ mod key;
 mod load;
 mod matching;
 mod origin;
+mod provenance;
 mod rule;
 mod script;
 mod set;
@@ -22,6 +24,7 @@ pub use dialects::import::{Import, import};
 pub use document::{LoadError, LoadErrors};
 pub use expression::{Evaluation, Expression, InvalidExpression};
 pub use inspect::{AskedRule, Explanation, RuleInfo, Tried};
+pub use provenance::{ControllerSource, ObservedGeneration, Provenance};
 pub use rule::Outcome;
 pub use set::{Builder, Decider, RuleSet};
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use kstatus::{Basis, Object, Options, Verdict};
+use kstatus::{Basis, Confidence, Object, Options, Verdict};
 
 use crate::document::LoadError;
 use crate::draft::Draft;
@@ -114,6 +114,21 @@ impl Rule {
     }
 
     pub(crate) fn decide(
+        &self,
+        object: &Object<'_>,
+        options: &Options,
+        basis: Basis,
+        suspended: bool,
+        trace: Option<&mut Trace>,
+    ) -> Option<Verdict> {
+        let mut verdict = self.decide_unrated(object, options, basis, suspended, trace)?;
+        if basis == Basis::RulePack && self.draft.is_verified() {
+            verdict.confidence = Confidence::VerifiedRule;
+        }
+        Some(verdict)
+    }
+
+    fn decide_unrated(
         &self,
         object: &Object<'_>,
         options: &Options,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use kstatus::{Basis, CustomRule, Object, Options, Profile, Verdict};
+use kstatus::{Basis, Confidence, CustomRule, Object, Options, Profile, Verdict};
 
 use crate::builtin;
 use crate::dialects::annotations::{Annotated, Cache, Found};
@@ -95,6 +95,8 @@ pub struct RuleSet {
     /// None where annotations of objects are no rules.
     annotations: Option<Cache>,
     notes: Vec<LoadError>,
+    /// Below it, nothing is Current.
+    confidence: Confidence,
 }
 
 impl Default for RuleSet {
@@ -109,6 +111,7 @@ pub struct Builder {
     loaded: Loaded,
     builtin: bool,
     annotations: bool,
+    confidence: Confidence,
 }
 
 impl Builder {
@@ -123,6 +126,13 @@ impl Builder {
     #[must_use]
     pub fn annotations(mut self, annotations: bool) -> Self {
         self.annotations = annotations;
+        self
+    }
+
+    /// The confidence that a Current verdict needs; see [`Verdict::require`]. None unless told otherwise.
+    #[must_use]
+    pub fn require(mut self, confidence: Confidence) -> Self {
+        self.confidence = confidence;
         self
     }
 
@@ -156,6 +166,7 @@ impl Builder {
             builtin: self.builtin,
             annotations: self.annotations.then(Cache::default),
             notes,
+            confidence: self.confidence,
         }
     }
 }
@@ -164,7 +175,7 @@ impl RuleSet {
     /// The built-in pack and annotations, to which rules may be added.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder { loaded: Loaded::default(), builtin: true, annotations: true }
+        Builder { loaded: Loaded::default(), builtin: true, annotations: true, confidence: Confidence::None }
     }
 
     /// Whether annotations are rules.
@@ -222,10 +233,10 @@ impl RuleSet {
     #[must_use]
     pub fn verdict(&self, object: &Object<'_>, options: &Options) -> Verdict {
         if options.profile == Profile::Kstatus {
-            return object.verdict(options);
+            return self.required(object.verdict(options));
         }
         let decider = self.decider(object);
-        decider.finish(object.verdict_by(options, &decider))
+        self.required(decider.finish(object.verdict_by(options, &decider)))
     }
 
     /// The rules that were added, in their order of precedence.
@@ -251,7 +262,11 @@ impl RuleSet {
         for (rule, trace) in traced.traces.into_inner() {
             seen(rule, &trace);
         }
-        decider.finish(verdict)
+        self.required(decider.finish(verdict))
+    }
+
+    fn required(&self, verdict: Verdict) -> Verdict {
+        verdict.require(self.confidence)
     }
 
     /// The rules that fit an object, for [`kstatus::augment_by`] and [`Object::verdict_by`].
@@ -287,6 +302,11 @@ pub struct Decider<'r> {
 impl Decider<'_> {
     fn annotation(&self) -> Option<&Rule> {
         self.annotated.as_ref()?.rule.as_ref()
+    }
+
+    /// The first rule that fits, other than an annotation of the object.
+    pub(crate) fn first(&self) -> Option<&Rule> {
+        self.rules().map(|(_, rule)| rule).next()
     }
 
     /// All but the annotation of the object.

@@ -102,3 +102,26 @@ fn rules_are_listed_by_group() {
         assert_eq!(rule.file, format!("builtin:{group}.yaml"), "line {}", rule.line);
     }
 }
+
+/// Done, in progress, failed, suspended, without a status, and at an older generation, as far as the rule knows them; and each kind.
+#[test]
+fn every_rule_has_the_cases_that_it_needs() {
+    let (rules, cases) = files();
+    let mut missing = Vec::new();
+    for (group, text) in &rules {
+        let alone = RuleSet::builder().builtin(false).add(&format!("{group}.yaml"), text).unwrap().build();
+        let cases = cases.iter().filter(|(known, _)| known == group);
+        let cases: Vec<(&str, &str)> = cases.map(|(_, cases)| ("cases", &**cases)).collect();
+        missing.extend(run_cases(&alone, &cases, NOW.parse().unwrap()).missing);
+    }
+    none("missing cases", &missing);
+}
+
+#[test]
+fn every_rule_says_what_it_was_checked_against() {
+    let silent = listed().into_iter().filter(|rule| rule.provenance.is_none());
+    none(
+        "rules without a source",
+        &silent.map(|rule| format!("{}:{}", rule.file, rule.line)).collect::<Vec<_>>(),
+    );
+}

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kstatus::{Options, Profile};
 use settled_rules::{Builder, RuleSet};
 
-use crate::cli::{InputArgs, RuleArgs, VerdictArgs};
+use crate::cli::{InputArgs, RuleArgs, RuleFileArgs, VerdictArgs};
 use crate::error::CommandError;
 use crate::pipeline::Settings;
 use crate::row::Verdicts;
@@ -29,7 +29,7 @@ fn options(args: &VerdictArgs) -> Options {
 
 /// How verdicts are to be given, as the arguments say.
 pub(crate) fn verdicts(args: &VerdictArgs) -> Result<Verdicts, CommandError> {
-    if args.profile == Profile::Kstatus && !args.rules.rule_files.is_empty() {
+    if args.profile == Profile::Kstatus && !args.rules.files.rule_files.is_empty() {
         return Err(CommandError::usage(
             "--rules has no effect in the profile `kstatus`, which is upstream to the letter",
         )
@@ -41,11 +41,12 @@ pub(crate) fn verdicts(args: &VerdictArgs) -> Result<Verdicts, CommandError> {
 
 /// The rules that the arguments and the environment name.
 pub(crate) fn rule_set(args: &RuleArgs) -> Result<RuleSet, CommandError> {
-    rules_builder(args).map(Builder::build)
+    let builder = rules_builder(&args.files)?;
+    Ok(args.require_confidence.into_iter().fold(builder, Builder::require).build())
 }
 
 /// As [`rule_set`], to which more may be added.
-pub(crate) fn rules_builder(args: &RuleArgs) -> Result<Builder, CommandError> {
+pub(crate) fn rules_builder(args: &RuleFileArgs) -> Result<Builder, CommandError> {
     let mut builder = RuleSet::builder().builtin(!args.no_builtin_rules).annotations(!args.no_annotations);
     let paths = std::env::var_os("SETTLED_RULES").unwrap_or_default();
     let paths: Vec<PathBuf> =

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use jiff::{SignedDuration, Timestamp};
-use kstatus::{Profile, Status};
+use kstatus::{Confidence, Profile, Status};
 
 // Wrapped by hand at 80 columns: clap breaks longer lines anywhere.
 
@@ -42,12 +42,12 @@ Examples:
 
 Output formats:
   table  sorted by urgency, fitted to the terminal; one line each in a pipe
-  wide   in addition generation (observed/desired), basis, failure class (`!` if
-         recovery needs a change of the spec) and source
+  wide   in addition generation (observed/desired), basis, confidence, failure
+         class (`!` if recovery needs a change of the spec) and source
   jsonl  one JSON line per object, in the order of the input; keys: source,
          document, apiVersion, kind, namespace, name, status, reason, message,
-         basis, generation, observedGeneration, failureClass, terminal,
-         conditions, problems; absent values are omitted
+         basis, confidence, generation, observedGeneration, failureClass,
+         terminal, conditions, problems; absent values are omitted
   json   one JSON array
   yaml   YAML documents
 
@@ -237,7 +237,7 @@ pub(crate) struct RulesListArgs {
     pub(crate) text: Option<String>,
 
     #[command(flatten)]
-    pub(crate) rules: RuleArgs,
+    pub(crate) rules: RuleFileArgs,
 
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
@@ -252,7 +252,7 @@ pub(crate) struct RulesShowArgs {
     pub(crate) kind: String,
 
     #[command(flatten)]
-    pub(crate) rules: RuleArgs,
+    pub(crate) rules: RuleFileArgs,
 }
 
 /// Explain verdicts: the decisive expression, and the values that it read
@@ -281,7 +281,7 @@ pub(crate) struct RulesTestArgs {
     pub(crate) paths: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) rules: RuleArgs,
+    pub(crate) rules: RuleFileArgs,
 
     /// Current time for cases without `now`, such as 2026-11-21T12:00:00Z [default: now]
     #[arg(long, value_name = "TIMESTAMP", value_parser = timestamp)]
@@ -383,7 +383,7 @@ pub(crate) struct VerdictArgs {
 /// Rules in addition to the built-in rules for kinds.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Rules")]
-pub(crate) struct RuleArgs {
+pub(crate) struct RuleFileArgs {
     /// File or directory with rules (can be repeated) [env: SETTLED_RULES, separated by `:`]
     ///
     /// Rule packs, and rules of other tools: Flux healthCheckExprs, argocd-cm and health.lua, kapp waitRules,
@@ -398,6 +398,20 @@ pub(crate) struct RuleArgs {
     /// Ignore readiness annotations on objects and CRDs
     #[arg(long)]
     pub(crate) no_annotations: bool,
+}
+
+/// Rules, and how far a verdict must be relied upon.
+#[derive(Args, Debug)]
+pub(crate) struct RuleArgs {
+    #[command(flatten)]
+    pub(crate) files: RuleFileArgs,
+
+    /// Objects that are Current with less confidence are Unknown
+    ///
+    /// For gates that must not rely on conventions. In descending order: verified-rule, unverified-rule,
+    /// standard-condition, convention. `-o wide` and JSON show the confidence of each verdict.
+    #[arg(long, value_name = "CONFIDENCE", ignore_case = true, hide_possible_values = true, value_parser = confidence_parser())]
+    pub(crate) require_confidence: Option<Confidence>,
 }
 
 /// Filters: which objects are shown and count for the exit code.
@@ -491,6 +505,10 @@ fn long_version() -> String {
 
 fn profile_parser() -> impl clap::builder::TypedValueParser<Value = Profile> {
     wire_names(Profile::ALL.iter().map(|profile| profile.as_str()))
+}
+
+fn confidence_parser() -> impl clap::builder::TypedValueParser<Value = Confidence> {
+    wire_names(Confidence::ALL.iter().rev().map(|confidence| confidence.as_str()))
 }
 
 fn status_parser() -> impl clap::builder::TypedValueParser<Value = Status> {

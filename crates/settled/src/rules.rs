@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use kstatus::Basis;
 use serde_json::json;
-use settled_rules::{CaseReport, Explanation, RuleInfo, import, run_cases};
+use settled_rules::{CaseReport, Explanation, Provenance, RuleInfo, import, run_cases};
 
 use crate::arguments;
 use crate::cli::{
@@ -36,6 +36,21 @@ pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, CommandError> {
     }
 }
 
+/// What a rule was checked against. Of a built-in rule it is always said, of others where they say it.
+fn provenance(rule: &RuleInfo) -> Option<String> {
+    match &rule.provenance {
+        Some(checked @ Provenance::Checked(_)) => Some(format!("checked against {checked}")),
+        Some(unverified) => Some(unverified.to_string()),
+        None if rule.basis == Basis::RulePack => Some("unverified".to_owned()),
+        None => None,
+    }
+}
+
+/// Whether it was checked against the source of the kind's controller.
+fn is_verified(rule: &RuleInfo) -> bool {
+    matches!(rule.provenance, Some(Provenance::Checked(_)))
+}
+
 /// Where a rule comes from, in a word.
 fn origin(rule: &RuleInfo) -> &'static str {
     match rule.basis {
@@ -46,7 +61,7 @@ fn origin(rule: &RuleInfo) -> &'static str {
 }
 
 fn list(args: &RulesListArgs) -> Result<ExitCode, CommandError> {
-    let rules = arguments::rule_set(&args.rules)?;
+    let rules = arguments::rules_builder(&args.rules)?.build();
     let wanted = args.text.as_deref().unwrap_or_default().to_lowercase();
     let has = |text: &str| text.to_lowercase().contains(&wanted);
     let list: Vec<RuleInfo> = rules.list();
@@ -59,6 +74,7 @@ fn list(args: &RulesListArgs) -> Result<ExitCode, CommandError> {
                 json!({
                     "group": rule.group, "kinds": rule.kinds, "narrowed": rule.narrowed, "origin": origin(rule),
                     "basis": rule.basis, "file": rule.file, "line": rule.line, "reads": rule.reads,
+                    "verified": is_verified(rule), "source": rule.provenance.as_ref().map(ToString::to_string),
                 })
             });
             let values: Vec<_> = values.collect();
@@ -75,7 +91,11 @@ fn list(args: &RulesListArgs) -> Result<ExitCode, CommandError> {
                             format!(" ({})", rule.narrowed)
                         };
                         let place = format!("{}:{}", rule.file, rule.line);
-                        [rule.group.clone(), format!("{kind}{narrowed}"), origin(rule).to_owned(), place]
+                        let origin = match (rule.basis, is_verified(rule)) {
+                            (Basis::RulePack, false) => "built-in, unverified".to_owned(),
+                            _ => origin(rule).to_owned(),
+                        };
+                        [rule.group.clone(), format!("{kind}{narrowed}"), origin, place]
                     })
                 })
                 .collect();
@@ -123,12 +143,15 @@ fn show(args: &RulesShowArgs) -> Result<ExitCode, CommandError> {
             "write the API group, a slash and the kind: cert-manager.io/Certificate; for the core group /Pod",
         ));
     };
-    let rules = arguments::rule_set(&args.rules)?;
+    let rules = arguments::rules_builder(&args.rules)?.build();
     let fitting: Vec<RuleInfo> = rules.list().into_iter().filter(|rule| rule.fits(group, kind)).collect();
     let mut text = String::new();
     for (index, rule) in fitting.iter().enumerate() {
         let separator = if index > 0 { "\n" } else { "" };
         let _ = writeln!(text, "{separator}# {} rule, {}:{}", origin(rule), rule.file, rule.line);
+        if let Some(provenance) = provenance(rule) {
+            let _ = writeln!(text, "# {}", text::clean(&provenance));
+        }
         let _ = writeln!(text, "{}", text::clean_lines(&rule.text));
     }
     output::print(text.as_bytes())?;
@@ -273,7 +296,7 @@ fn explanation_text(identity: &Identity<'_>, explanation: &Explanation) -> Strin
         text::clean(&verdict.reason),
         text::clean(&verdict.message)
     );
-    let _ = writeln!(out, "  basis: {}", verdict.basis);
+    let _ = writeln!(out, "  basis: {}, confidence: {}", verdict.basis, verdict.confidence);
     for problem in &verdict.problems {
         let _ = writeln!(out, "  problem: {} {}", problem.path, text::clean(&problem.message));
     }
@@ -318,6 +341,9 @@ fn test(args: &RulesTestArgs) -> Result<ExitCode, CommandError> {
             };
         }
         total.merge(run_cases(&builder.build(), &[(&file.display().to_string(), &cases)], now));
+    }
+    if args.strict {
+        total.warnings.append(&mut total.missing);
     }
     if total.cases == 0 && total.errors.is_empty() {
         return Err(CommandError::input("no test cases found").hint("docs/rules.md describes test cases"));

@@ -367,7 +367,7 @@ fn why_tree_events_and_status() {
     --- stderr ---
     1 object in shop: 1 Failed (2 not shown, [TIME])
     "#);
-    assert_snapshot!(cluster.settled("status cm/web -n shop -o jsonl").stdout(), @r#"{"source":"cluster","document":0,"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"web","status":"Current","reason":"NoStatusKind","message":"ConfigMap has no status to wait for","basis":"no-status-kind","conditions":[]}"#);
+    assert_snapshot!(cluster.settled("status cm/web -n shop -o jsonl").stdout(), @r#"{"source":"cluster","document":0,"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"web","status":"Current","reason":"NoStatusKind","message":"ConfigMap has no status to wait for","basis":"no-status-kind","confidence":"verified-rule","conditions":[]}"#);
     assert_eq!(cluster.settled("status cm/nope -n shop -q").code(), 3);
     assert_snapshot!(cluster.transcript("status cm -n shop -f web.yaml"), @"
     exit code: 2

@@ -78,6 +78,31 @@ fn wrong_rules_are_named_with_their_places() {
     ");
 }
 
+/// What only a convention says passes no gate that asks for more; a rule of the user's does.
+#[test]
+fn a_gate_asks_for_confidence() {
+    let pack = PACK.replace("'Up'", "'Ready'");
+    let widget = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: b}, status: {phase: Ready}}";
+    let folder = Folder::new(&[("pack.yaml", &*pack), ("widget.yaml", widget)]);
+    let run = |arguments: &str| status(&format!("-f widget.yaml {arguments}")).dir(&folder).transcript();
+    assert_snapshot!(run("--require-confidence standard-condition"), @"
+    exit code: 3
+    --- stdout ---
+    STATUS   OBJECT    REASON         MESSAGE
+    Unknown  Widget/b  LowConfidence  Current (Ready) with confidence convention, required is standard-condition
+    --- stderr ---
+    1 object: 1 Unknown (1 file)
+    ");
+    assert_snapshot!(run("--rules pack.yaml --require-confidence verified-rule -o wide"), @"
+    exit code: 0
+    --- stdout ---
+    STATUS   OBJECT    REASON   BASIS        CONFIDENCE     SOURCE         MESSAGE
+    Current  Widget/b  Current  custom-rule  verified-rule  widget.yaml#0  status.phase == 'Ready'
+    --- stderr ---
+    1 object: 1 Current (1 file)
+    ");
+}
+
 #[test]
 fn rules_are_listed_with_where_they_come_from() {
     let folder = Folder::new(&[("pack.yaml", PACK)]);
@@ -150,7 +175,7 @@ fn an_explanation_names_what_decided_and_what_it_saw() {
     exit code: 0
     --- stdout ---
     Widget/a: Failed Broken: no disk
-      basis: custom-rule
+      basis: custom-rule, confidence: verified-rule
       rule pack.yaml:5 example.com/Widget
         => failed: status.phase == 'Broken'  [true]
         saw
@@ -158,7 +183,7 @@ fn an_explanation_names_what_decided_and_what_it_saw() {
           status.message = 'no disk'
 
     Widget/b: Current Current: status.phase == 'Up'
-      basis: custom-rule
+      basis: custom-rule, confidence: verified-rule
       rule pack.yaml:5 example.com/Widget
            failed: status.phase == 'Broken'  [false]
         => current: status.phase == 'Up'  [true]
@@ -166,7 +191,7 @@ fn an_explanation_names_what_decided_and_what_it_saw() {
           status.phase = 'Up'
 
     Widget/c: InProgress NoStatus: the controller has not reported a status yet
-      basis: custom-rule
+      basis: custom-rule, confidence: verified-rule
       rule pack.yaml:5 example.com/Widget
            failed: status.phase == 'Broken'  [false: status.phase is absent]
            current: status.phase == 'Up'  [false: status.phase is absent]

@@ -21,13 +21,13 @@ fn json_lines() {
     assert_snapshot!(status("-f - -o jsonl").stdin(all()).transcript(), @r#"
     exit code: 1
     --- stdout ---
-    {"source":"-","document":0,"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"a","status":"Current","reason":"NoStatusKind","message":"ConfigMap has no status to wait for","basis":"no-status-kind","conditions":[]}
-    {"source":"-","document":1,"apiVersion":"v1","kind":"PersistentVolumeClaim","namespace":"shop","name":"b","status":"InProgress","reason":"NotBound","message":"PVC is Pending","basis":"kind-rule","failureClass":"storage","terminal":false,"conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is Pending"}]}
-    {"source":"-","document":2,"apiVersion":"v1","kind":"Pod","namespace":"shop","name":"c","status":"Failed","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory.","basis":"kind-rule","failureClass":"scheduling","terminal":true,"conditions":[{"type":"Stalled","status":"True","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory."}]}
-    {"source":"-","document":3,"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"d","status":"Terminating","reason":"FinalizersRemaining","message":"being deleted, held by finalizer example.com/hold for 5m","basis":"deletion","failureClass":"deletion","terminal":false,"conditions":[]}
-    {"source":"-","document":4,"apiVersion":"example.com/v1","kind":"Widget","namespace":"web","name":"e","status":"Unknown","reason":"NoSignal","message":"the object has no status, and its kind has no rule","basis":"nothing","conditions":[]}
-    {"source":"-","document":5,"status":"Unknown","reason":"Malformed","message":"line 6, column 7: expected a value","basis":"nothing","conditions":[],"problems":[{"path":"","message":"line 6, column 7: expected a value"}]}
-    {"source":"-","document":6,"status":"Unknown","reason":"Malformed","message":"line 6, column 8: expected a JSON object, or '---' before YAML","basis":"nothing","conditions":[],"problems":[{"path":"","message":"line 6, column 8: expected a JSON object, or '---' before YAML"}]}
+    {"source":"-","document":0,"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"a","status":"Current","reason":"NoStatusKind","message":"ConfigMap has no status to wait for","basis":"no-status-kind","confidence":"verified-rule","conditions":[]}
+    {"source":"-","document":1,"apiVersion":"v1","kind":"PersistentVolumeClaim","namespace":"shop","name":"b","status":"InProgress","reason":"NotBound","message":"PVC is Pending","basis":"kind-rule","confidence":"verified-rule","failureClass":"storage","terminal":false,"conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is Pending"}]}
+    {"source":"-","document":2,"apiVersion":"v1","kind":"Pod","namespace":"shop","name":"c","status":"Failed","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory.","basis":"kind-rule","confidence":"verified-rule","failureClass":"scheduling","terminal":true,"conditions":[{"type":"Stalled","status":"True","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory."}]}
+    {"source":"-","document":3,"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"d","status":"Terminating","reason":"FinalizersRemaining","message":"being deleted, held by finalizer example.com/hold for 5m","basis":"deletion","confidence":"verified-rule","failureClass":"deletion","terminal":false,"conditions":[]}
+    {"source":"-","document":4,"apiVersion":"example.com/v1","kind":"Widget","namespace":"web","name":"e","status":"Unknown","reason":"NoSignal","message":"the object has no status, and its kind has no rule","basis":"nothing","confidence":"none","conditions":[]}
+    {"source":"-","document":5,"status":"Unknown","reason":"Malformed","message":"line 6, column 7: expected a value","basis":"nothing","confidence":"none","conditions":[],"problems":[{"path":"","message":"line 6, column 7: expected a value"}]}
+    {"source":"-","document":6,"status":"Unknown","reason":"Malformed","message":"line 6, column 8: expected a JSON object, or '---' before YAML","basis":"nothing","confidence":"none","conditions":[],"problems":[{"path":"","message":"line 6, column 8: expected a JSON object, or '---' before YAML"}]}
     --- stderr ---
     7 objects: 1 Failed, 3 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
     hint: --assume-current counts objects without a status (NoSignal) as Current
@@ -40,13 +40,13 @@ fn json() {
     exit code: 1
     --- stdout ---
     [
-    {"source":"-","document":0,"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"a","status":"Current","reason":"NoStatusKind","message":"ConfigMap has no status to wait for","basis":"no-status-kind","conditions":[]},
-    {"source":"-","document":1,"apiVersion":"v1","kind":"PersistentVolumeClaim","namespace":"shop","name":"b","status":"InProgress","reason":"NotBound","message":"PVC is Pending","basis":"kind-rule","failureClass":"storage","terminal":false,"conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is Pending"}]},
-    {"source":"-","document":2,"apiVersion":"v1","kind":"Pod","namespace":"shop","name":"c","status":"Failed","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory.","basis":"kind-rule","failureClass":"scheduling","terminal":true,"conditions":[{"type":"Stalled","status":"True","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory."}]},
-    {"source":"-","document":3,"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"d","status":"Terminating","reason":"FinalizersRemaining","message":"being deleted, held by finalizer example.com/hold for 5m","basis":"deletion","failureClass":"deletion","terminal":false,"conditions":[]},
-    {"source":"-","document":4,"apiVersion":"example.com/v1","kind":"Widget","namespace":"web","name":"e","status":"Unknown","reason":"NoSignal","message":"the object has no status, and its kind has no rule","basis":"nothing","conditions":[]},
-    {"source":"-","document":5,"status":"Unknown","reason":"Malformed","message":"line 6, column 7: expected a value","basis":"nothing","conditions":[],"problems":[{"path":"","message":"line 6, column 7: expected a value"}]},
-    {"source":"-","document":6,"status":"Unknown","reason":"Malformed","message":"line 6, column 8: expected a JSON object, or '---' before YAML","basis":"nothing","conditions":[],"problems":[{"path":"","message":"line 6, column 8: expected a JSON object, or '---' before YAML"}]}
+    {"source":"-","document":0,"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"a","status":"Current","reason":"NoStatusKind","message":"ConfigMap has no status to wait for","basis":"no-status-kind","confidence":"verified-rule","conditions":[]},
+    {"source":"-","document":1,"apiVersion":"v1","kind":"PersistentVolumeClaim","namespace":"shop","name":"b","status":"InProgress","reason":"NotBound","message":"PVC is Pending","basis":"kind-rule","confidence":"verified-rule","failureClass":"storage","terminal":false,"conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is Pending"}]},
+    {"source":"-","document":2,"apiVersion":"v1","kind":"Pod","namespace":"shop","name":"c","status":"Failed","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory.","basis":"kind-rule","confidence":"verified-rule","failureClass":"scheduling","terminal":true,"conditions":[{"type":"Stalled","status":"True","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory."}]},
+    {"source":"-","document":3,"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"d","status":"Terminating","reason":"FinalizersRemaining","message":"being deleted, held by finalizer example.com/hold for 5m","basis":"deletion","confidence":"verified-rule","failureClass":"deletion","terminal":false,"conditions":[]},
+    {"source":"-","document":4,"apiVersion":"example.com/v1","kind":"Widget","namespace":"web","name":"e","status":"Unknown","reason":"NoSignal","message":"the object has no status, and its kind has no rule","basis":"nothing","confidence":"none","conditions":[]},
+    {"source":"-","document":5,"status":"Unknown","reason":"Malformed","message":"line 6, column 7: expected a value","basis":"nothing","confidence":"none","conditions":[],"problems":[{"path":"","message":"line 6, column 7: expected a value"}]},
+    {"source":"-","document":6,"status":"Unknown","reason":"Malformed","message":"line 6, column 8: expected a JSON object, or '---' before YAML","basis":"nothing","confidence":"none","conditions":[],"problems":[{"path":"","message":"line 6, column 8: expected a JSON object, or '---' before YAML"}]}
     ]
     --- stderr ---
     7 objects: 1 Failed, 3 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
@@ -71,6 +71,7 @@ fn yaml() {
     reason: NoStatusKind
     message: ConfigMap has no status to wait for
     basis: no-status-kind
+    confidence: verified-rule
     conditions: []
     ---
     source: '-'
@@ -83,6 +84,7 @@ fn yaml() {
     reason: NotBound
     message: PVC is Pending
     basis: kind-rule
+    confidence: verified-rule
     failureClass: storage
     terminal: false
     conditions:
@@ -101,6 +103,7 @@ fn yaml() {
     reason: Evicted
     message: 'Pod was evicted: The node was low on resource: memory.'
     basis: kind-rule
+    confidence: verified-rule
     failureClass: scheduling
     terminal: true
     conditions:
@@ -119,6 +122,7 @@ fn yaml() {
     reason: FinalizersRemaining
     message: being deleted, held by finalizer example.com/hold for 5m
     basis: deletion
+    confidence: verified-rule
     failureClass: deletion
     terminal: false
     conditions: []
@@ -133,6 +137,7 @@ fn yaml() {
     reason: NoSignal
     message: the object has no status, and its kind has no rule
     basis: nothing
+    confidence: none
     conditions: []
     ---
     source: '-'
@@ -141,6 +146,7 @@ fn yaml() {
     reason: Malformed
     message: 'line 6, column 7: expected a value'
     basis: nothing
+    confidence: none
     conditions: []
     problems:
     - path: ""
@@ -152,6 +158,7 @@ fn yaml() {
     reason: Malformed
     message: 'line 6, column 8: expected a JSON object, or ''---'' before YAML'
     basis: nothing
+    confidence: none
     conditions: []
     problems:
     - path: ""

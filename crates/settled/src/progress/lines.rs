@@ -417,8 +417,8 @@ mod tests {
         );
         assert_snapshot!(text.lines().take(4).collect::<Vec<_>>().join("\n"), @r#"
         {"time":"2026-11-21T10:05:00Z","event":"synced","counts":{"total":4,"done":1,"waiting":3,"failed":0,"skipped":0}}
-        {"time":"2026-11-21T10:05:00Z","event":"target","object":{"group":"apps","kind":"Deployment","namespace":"shop","name":"web"},"state":"waiting","status":"InProgress","reason":"LessReady","message":"Ready: 0/3","basis":"kind-rule","conditions":[{"type":"Reconciling","status":"True","reason":"LessReady","message":"Ready: 0/3"}],"since":"2026-11-21T10:02:50Z","created":"2026-11-21T10:02:50Z"}
-        {"time":"2026-11-21T10:05:00Z","event":"target","object":{"kind":"ConfigMap","namespace":"shop","name":"web"},"state":"done","status":"Current","reason":"Ready","message":"","basis":"kind-rule","conditions":[],"since":"2026-11-21T10:02:50Z","created":"2026-11-21T10:02:50Z"}
+        {"time":"2026-11-21T10:05:00Z","event":"target","object":{"group":"apps","kind":"Deployment","namespace":"shop","name":"web"},"state":"waiting","status":"InProgress","reason":"LessReady","message":"Ready: 0/3","basis":"kind-rule","confidence":"verified-rule","conditions":[{"type":"Reconciling","status":"True","reason":"LessReady","message":"Ready: 0/3"}],"since":"2026-11-21T10:02:50Z","created":"2026-11-21T10:02:50Z"}
+        {"time":"2026-11-21T10:05:00Z","event":"target","object":{"kind":"ConfigMap","namespace":"shop","name":"web"},"state":"done","status":"Current","reason":"Ready","message":"","basis":"kind-rule","confidence":"verified-rule","conditions":[],"since":"2026-11-21T10:02:50Z","created":"2026-11-21T10:02:50Z"}
         {"time":"2026-11-21T10:05:00Z","event":"notice","message":"events can't be listed in namespace shop","remedy":"allow `list` on `events`"}
         "#);
         assert_eq!(lines[7]["outcome"], "failed");

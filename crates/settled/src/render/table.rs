@@ -39,11 +39,12 @@ enum Cell {
     Reason,
     Generation,
     Basis,
+    Confidence,
     Class,
     Message,
 }
 
-const CELLS: usize = 10;
+const CELLS: usize = 11;
 
 impl Cell {
     const fn heading(self) -> &'static str {
@@ -56,6 +57,7 @@ impl Cell {
             Self::Reason => "REASON",
             Self::Generation => "GENERATION",
             Self::Basis => "BASIS",
+            Self::Confidence => "CONFIDENCE",
             Self::Class => "CLASS",
             Self::Message => "MESSAGE",
         }
@@ -185,6 +187,7 @@ pub(super) fn push_body(
         (_, None) => {}
     });
     push(Cell::Basis, &mut |cell| cell.push_str(verdict.basis.as_str()));
+    push(Cell::Confidence, &mut |cell| cell.push_str(verdict.confidence.as_str()));
     push(Cell::Class, &mut |cell| {
         if let Some(failure) = verdict.failure {
             cell.push_str(failure.class.as_str());
@@ -231,7 +234,7 @@ impl Table {
         }
         cells.extend([Cell::Object, Cell::Age, Cell::Reason]);
         if wide {
-            cells.extend([Cell::Generation, Cell::Basis, Cell::Class, Cell::Source]);
+            cells.extend([Cell::Generation, Cell::Basis, Cell::Confidence, Cell::Class, Cell::Source]);
         }
         let mut columns = Vec::new();
         for cell in cells {
@@ -381,7 +384,7 @@ impl Table {
         if shown(Cell::Namespace) {
             object = format!("{object} ({})", cell(Cell::Namespace));
         }
-        let extras: Vec<_> = [Cell::Generation, Cell::Basis, Cell::Class, Cell::Source]
+        let extras: Vec<_> = [Cell::Generation, Cell::Basis, Cell::Confidence, Cell::Class, Cell::Source]
             .into_iter()
             .filter(|which| shown(*which))
             .map(|which| format!("{} {}", which.heading().to_lowercase(), cell(which)))
