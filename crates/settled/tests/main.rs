@@ -15,6 +15,7 @@ mod kubectl;
 mod live;
 mod log;
 mod netpol;
+mod network_policy;
 mod overview;
 mod proxy;
 mod reach;
