@@ -46,6 +46,11 @@ impl ObservedGeneration {
         ("both", Self::Both),
         ("none", Self::None),
     ];
+
+    /// The word in a rule.
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES.into_iter().find(|(_, known)| *known == self).map_or("none", |(name, _)| name)
+    }
 }
 
 impl fmt::Display for Provenance {

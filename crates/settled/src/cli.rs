@@ -212,7 +212,7 @@ pub(crate) struct AugmentArgs {
     pub(crate) quiet: bool,
 }
 
-/// List, show, explain, test and import readiness rules
+/// List, show, explain, test, import and propose readiness rules
 #[derive(Args, Debug)]
 #[command(after_help = RULES_HELP_AFTER)]
 pub(crate) struct RulesArgs {
@@ -227,6 +227,7 @@ pub(crate) enum RulesCommand {
     Explain(RulesExplainArgs),
     Test(RulesTestArgs),
     Import(RulesImportArgs),
+    Propose(RulesProposeArgs),
 }
 
 /// List rules with their origin
@@ -290,6 +291,40 @@ pub(crate) struct RulesTestArgs {
     /// Count warnings as failures
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+/// Draft rules for kinds that have none
+///
+/// Reads CRDs and objects from files with -f, otherwise from the cluster, and prints what schemas and statuses say,
+/// with a draft of a rule and its cases for review. The drafts follow conventions: check them against the
+/// controller's source.
+#[derive(Args, Debug)]
+pub(crate) struct RulesProposeArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+
+    #[command(flatten)]
+    pub(crate) rules: RuleFileArgs,
+
+    #[command(flatten)]
+    pub(crate) cluster: args::ClusterArgs,
+
+    /// Timeout for reading the cluster
+    #[arg(id = "read_timeout", long = "timeout", value_name = "DURATION", default_value = "1m", value_parser = crate::duration::parse)]
+    pub(crate) timeout: std::time::Duration,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
+    pub(crate) output: ProposeOutput,
+}
+
+/// Formats of `rules propose`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProposeOutput {
+    /// Findings as comments, rules and cases
+    Yaml,
+    /// A list of kinds
+    Json,
 }
 
 /// Convert rules of other tools into a rule pack, and list what cannot be converted

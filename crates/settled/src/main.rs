@@ -25,6 +25,7 @@ mod overview;
 mod patience;
 mod pipeline;
 mod progress;
+mod propose;
 mod render;
 mod requests;
 mod row;

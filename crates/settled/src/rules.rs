@@ -20,6 +20,7 @@ use crate::filter::Filter;
 use crate::inputs::{self, Inputs};
 use crate::output::{self, Stopped};
 use crate::pipeline::{self, Event, InputId, Work};
+use crate::propose;
 use crate::row::{Identity, Reader, Verdicts};
 use crate::rule_files;
 use crate::stderr;
@@ -33,6 +34,7 @@ pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, CommandError> {
         RulesCommand::Explain(args) => explain(args),
         RulesCommand::Test(args) => test(args),
         RulesCommand::Import(args) => import_file(args),
+        RulesCommand::Propose(args) => propose::run(args),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::cel::source::Names;
 use crate::document::{LoadError, Sourced};
 use crate::draft::{Check, Draft, DraftBranch, DraftWords, Says};
 use crate::matching::Match;
+use crate::provenance::Provenance;
 
 impl Draft {
     /// The rule as an item of the list `rules`.
@@ -17,6 +18,9 @@ impl Draft {
     /// When an expression uses names that a pack can't have.
     pub(crate) fn to_yaml(&self) -> Result<String, LoadError> {
         let mut yaml = format!("  - match: {}\n", match_of(&self.matches));
+        if let Some(provenance) = &self.provenance {
+            line(&mut yaml, 4, "source", &source(provenance));
+        }
         let mut checks = Vec::new();
         for (key, check) in [("deletion", &self.checks_deletion), ("generation", &self.checks_generation)] {
             match check {
@@ -68,6 +72,23 @@ impl Draft {
 
 fn line(yaml: &mut String, indent: usize, key: &str, value: &str) {
     let _ = writeln!(yaml, "{:indent$}{key}: {value}", "");
+}
+
+/// The map of a rule's source, in one line.
+fn source(provenance: &Provenance) -> String {
+    match provenance {
+        Provenance::Unverified(reason) => format!("{{unverified: {}}}", quoted(reason)),
+        Provenance::Checked(source) => {
+            let paths: Vec<String> = source.paths.iter().map(|path| quoted(path)).collect();
+            format!(
+                "{{repository: {}, version: {}, paths: [{}], generation: {}}}",
+                quoted(&source.repository),
+                quoted(&source.version),
+                paths.join(", "),
+                source.generation.name()
+            )
+        }
+    }
 }
 
 fn is_bare(words: &DraftWords) -> bool {
