@@ -8,7 +8,7 @@ use crate::Outcome;
 /// Errors in component logs about an object that another component has written or deleted: they also occur on
 /// kube-apiserver, but not in each run. Each pattern names the components and a message that was observed; the kind of
 /// object may be another.
-pub(super) const RACES: [&str; 5] = [
+pub(super) const RACES: [&str; 6] = [
     // A cache lags behind the controller's own writes (`StaleControllerConsistency`).
     r#"^kube-controller-manager: E [a-z_]+\.go:N\] .*read version: N is not as new as written version: N for group resource [a-z.]+"$"#,
     // Another controller has written the object's status.
@@ -21,6 +21,8 @@ pub(super) const RACES: [&str; 5] = [
     r#"^kube-controller-manager: E publisher\.go:N\] "Unhandled Error" err="syncing X failed: configmaps X already exists"$"#,
     // The pod was deleted by its controller.
     r"^kwok: failed to apply stage: failed to (delete|patch) resource for step (N: )?failed to (delete|patch) pod [A-Za-z0-9-]+: pods X not found$",
+    // The pod was deleted by its controller between the decision and the binding; the message is upstream's.
+    r#"^kube-scheduler: E (framework|schedule_one)\.go:N\] .*Operation cannot be fulfilled on X X: pod X+ is being deleted, cannot be assigned to a host"$"#,
 ];
 
 /// Errors about a write that was stored, but not acknowledged, before the server was killed: the component repeats it.
@@ -221,6 +223,9 @@ mod tests {
         let set = |patterns: &[&str]| RegexSet::new(patterns).expect("they are patterns");
         assert!(set(&LOST_ANSWERS).is_match(&complaint), "{complaint}");
         assert!(!set(&RACES).is_match(&complaint), "{complaint}");
+        let deleted =
+            complaint.replace("already assigned to node X", "being deleted, cannot be assigned to a host");
+        assert!(deleted != complaint && set(&RACES).is_match(&deleted), "{deleted}");
     }
 
     #[test]
