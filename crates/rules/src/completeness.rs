@@ -95,6 +95,13 @@ fn any_below(node: Node<'_>, holds: &dyn Fn(Node<'_>) -> bool) -> bool {
     node.members().any(|(_, value)| below(value)) || node.elements().any(below)
 }
 
+/// Whether a rule looks at the status: some kinds report elsewhere.
+fn reads_status(draft: &Draft) -> bool {
+    let reads =
+        ["status.", "isTrue(", "isFalse(", "isUnknown(", "reasonOf(", "condition(", "worst(", "observed("];
+    draft.branches.iter().any(|branch| reads.iter().any(|word| branch.when.text.contains(word)))
+}
+
 fn wanted(draft: &Draft) -> Vec<Situation> {
     let has = |says| draft.branches.iter().any(|branch| branch.says == says);
     let is_always_current =
@@ -116,7 +123,10 @@ fn wanted(draft: &Draft) -> Vec<Situation> {
         Some(ObservedGeneration::Conditions) => (false, true),
         Some(ObservedGeneration::Both) => (true, true),
         Some(ObservedGeneration::None) => (false, false),
-        None => (!matches!(draft.checks_generation, Check::Off) && !is_always_current, false),
+        None => {
+            let is_checked = !matches!(draft.checks_generation, Check::Off);
+            (is_checked && has(Says::Current) && !is_always_current && reads_status(draft), false)
+        }
     };
     want(Situation::LaggingStatus, status);
     want(Situation::LaggingCondition, conditions);
