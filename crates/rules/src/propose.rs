@@ -252,7 +252,7 @@ impl Kind {
                 (type_.as_str(), meaning, is_positive)
             })
             .collect();
-        let draft = draft(&group, &kind, phase.map(|(field, _)| *field), &words, &conditions, self.objects);
+        let draft = draft(&group, &kind, phase.map(|(field, _)| *field), &words, &conditions);
         let rule = draft.as_ref().and_then(|draft| draft.to_yaml().ok());
         let mut findings = Vec::new();
         let count = |(word, count): (&String, &usize)| match count {
@@ -285,17 +285,43 @@ impl Kind {
         Proposal { group, kind, objects: self.objects, doubtful: self.doubtful, findings, rule, cases }
     }
 
-    /// What the draft says of each state that was seen, and of an object without a status.
+    /// What the draft says of each state that was seen, of each word of a phase alone, of an older generation, and of an object
+    /// without a status.
     fn cases(&self, kind: &str, rule: &str, options: &Options) -> String {
         let text = format!("apiVersion: {API_VERSION}\nkind: RulePack\nrules:\n{rule}");
         let Ok(builder) = RuleSet::builder().builtin(false).add("draft", &text) else { return String::new() };
         let rules = builder.build();
-        let new = json!({"apiVersion": self.api_version, "kind": kind, "metadata": {"name": "example"}});
-        let examples = self.examples.iter().map(|(shown, object)| (shown.as_str(), object));
+        let object = |status: Option<Value>| {
+            let mut object =
+                json!({"apiVersion": self.api_version, "kind": kind, "metadata": {"name": "example"}});
+            if let Some(status) = status {
+                object["status"] = status;
+            }
+            object
+        };
+        let mut examples: Vec<(String, Value)> =
+            self.examples.iter().map(|(shown, object)| (shown.clone(), object.clone())).collect();
+        for (field, words) in &self.phases {
+            let every = words.keys().take(MAX_WORDS);
+            examples
+                .extend(every.map(|word| (format!("{field}={word}"), object(Some(json!({*field: word}))))));
+        }
+        examples.dedup_by(|a, b| a.0 == b.0);
+        let verdict = |object: &Value| -> Verdict { rules.compute(object.to_string().as_bytes(), options) };
+        let is_done = |object: &Value| {
+            let verdict = verdict(object);
+            verdict.status == Status::Current && &*verdict.reason != Says::Suspended.word()
+        };
+        if let Some((_, done)) = examples.iter().find(|(_, object)| is_done(object)) {
+            let mut older = done.clone();
+            older["metadata"]["generation"] = json!(2);
+            older["status"]["observedGeneration"] = json!(1);
+            examples.push(("older generation".to_owned(), older));
+        }
+        examples.push(("new".to_owned(), object(None)));
         let mut cases = String::new();
-        for (shown, object) in examples.chain([("new", &new)]) {
-            let object = object.to_string();
-            let verdict: Verdict = rules.compute(object.as_bytes(), options);
+        for (shown, object) in &examples {
+            let verdict = verdict(object);
             let name = Value::from(format!("{kind}: {shown}"));
             let _ = writeln!(
                 cases,
@@ -345,12 +371,11 @@ fn draft(
     field: Option<&str>,
     words: &[(&str, Meaning)],
     conditions: &[(&str, Meaning, bool)],
-    objects: usize,
 ) -> Option<Draft> {
     let mut draft = Draft::new(Match::exact(group, Some(kind)), 0, Names::Known);
-    draft.provenance = Some(Provenance::Unverified(format!(
-        "drafted from the CRD and {objects} objects, not checked against the controller's source"
-    )));
+    draft.provenance = Some(Provenance::Unverified(
+        "drafted from the CRD and live objects, not checked against the controller's source".to_owned(),
+    ));
     let mut branch = |says: Says, when: String, from: Option<&str>, reason: Option<String>| {
         let words = DraftWords {
             from: from.map(|from| Sourced::made(from.to_owned())),

@@ -76,7 +76,7 @@ fn list(args: &RulesListArgs) -> Result<ExitCode, CommandError> {
                 json!({
                     "group": rule.group, "kinds": rule.kinds, "narrowed": rule.narrowed, "origin": origin(rule),
                     "basis": rule.basis, "file": rule.file, "line": rule.line, "reads": rule.reads,
-                    "verified": is_verified(rule), "source": rule.provenance.as_ref().map(ToString::to_string),
+                    "source": rule.provenance.as_ref().map(ToString::to_string),
                 })
             });
             let values: Vec<_> = values.collect();

@@ -46,6 +46,7 @@ fn manual_pages_are_there_for_all_commands() {
     settled-rules-explain.1
     settled-rules-import.1
     settled-rules-list.1
+    settled-rules-propose.1
     settled-rules-show.1
     settled-rules-test.1
     settled-rules.1

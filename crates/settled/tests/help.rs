@@ -23,6 +23,7 @@ fn help() {
         ("settled-rules-explain", "rules explain -h"),
         ("settled-rules-test", "rules test --help"),
         ("settled-rules-import", "rules import --help"),
+        ("settled-rules-propose", "rules propose --help"),
         ("settled-netpol", "netpol --help"),
         ("settled-netpol-check", "netpol check --help"),
         ("settled-netpol-check-short", "netpol check -h"),

@@ -42,12 +42,12 @@ fn a_folder_is_read_in_order() {
     assert_snapshot!(status("-f dump --sort none -o wide").dir(&folder).transcript(), @"
     exit code: 0
     --- stdout ---
-    STATUS   NAMESPACE  OBJECT           REASON        BASIS           SOURCE                                        MESSAGE
-    Current             ConfigMap/three  NoStatusKind  no-status-kind  dump/A.YML#0                                  ConfigMap has no status to wait for
-    Current  shop       ConfigMap/four   NoStatusKind  no-status-kind  dump/lines.ndjson#0                           ConfigMap has no status to wait for
-    Current  shop       ConfigMap/five   NoStatusKind  no-status-kind  dump/lines.ndjson#1                           ConfigMap has no status to wait for
-    Current  shop       ConfigMap/two    NoStatusKind  no-status-kind  dump/namespaces/shop/apps/deployments.json#0  ConfigMap has no status to wait for
-    Current             ConfigMap/one    NoStatusKind  no-status-kind  dump/namespaces/shop/core/pods.yaml#0         ConfigMap has no status to wait for
+    STATUS   NAMESPACE  OBJECT           REASON        BASIS           CONFIDENCE     SOURCE                                        MESSAGE
+    Current             ConfigMap/three  NoStatusKind  no-status-kind  verified-rule  dump/A.YML#0                                  ConfigMap has no status to wait for
+    Current  shop       ConfigMap/four   NoStatusKind  no-status-kind  verified-rule  dump/lines.ndjson#0                           ConfigMap has no status to wait for
+    Current  shop       ConfigMap/five   NoStatusKind  no-status-kind  verified-rule  dump/lines.ndjson#1                           ConfigMap has no status to wait for
+    Current  shop       ConfigMap/two    NoStatusKind  no-status-kind  verified-rule  dump/namespaces/shop/apps/deployments.json#0  ConfigMap has no status to wait for
+    Current             ConfigMap/one    NoStatusKind  no-status-kind  verified-rule  dump/namespaces/shop/core/pods.yaml#0         ConfigMap has no status to wait for
     --- stderr ---
     5 objects: 5 Current (5 files, [TIME])
     ");

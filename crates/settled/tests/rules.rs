@@ -37,10 +37,10 @@ fn the_users_rules_decide() {
     assert_snapshot!(run().transcript(), @"
     exit code: 1
     --- stdout ---
-    STATUS      OBJECT    REASON    BASIS        CLASS  SOURCE          MESSAGE
-    Failed      Widget/a  Broken    custom-rule  other  widgets.yaml#0  no disk
-    InProgress  Widget/c  NoStatus  custom-rule         widgets.yaml#2  the controller has not reported a status yet
-    Current     Widget/b  Current   custom-rule         widgets.yaml#1  status.phase == 'Up'
+    STATUS      OBJECT    REASON    BASIS        CONFIDENCE     CLASS  SOURCE          MESSAGE
+    Failed      Widget/a  Broken    custom-rule  verified-rule  other  widgets.yaml#0  no disk
+    InProgress  Widget/c  NoStatus  custom-rule  verified-rule         widgets.yaml#2  the controller has not reported a status yet
+    Current     Widget/b  Current   custom-rule  verified-rule         widgets.yaml#1  status.phase == 'Up'
     --- stderr ---
     3 objects: 1 Failed, 1 InProgress, 1 Current (1 file, [TIME])
     ");
@@ -91,7 +91,7 @@ fn a_gate_asks_for_confidence() {
     STATUS   OBJECT    REASON         MESSAGE
     Unknown  Widget/b  LowConfidence  Current (Ready) with confidence convention, required is standard-condition
     --- stderr ---
-    1 object: 1 Unknown (1 file)
+    1 object: 1 Unknown (1 file, [TIME])
     ");
     assert_snapshot!(run("--rules pack.yaml --require-confidence verified-rule -o wide"), @"
     exit code: 0
@@ -99,7 +99,7 @@ fn a_gate_asks_for_confidence() {
     STATUS   OBJECT    REASON   BASIS        CONFIDENCE     SOURCE         MESSAGE
     Current  Widget/b  Current  custom-rule  verified-rule  widget.yaml#0  status.phase == 'Ready'
     --- stderr ---
-    1 object: 1 Current (1 file)
+    1 object: 1 Current (1 file, [TIME])
     ");
 }
 
@@ -129,7 +129,8 @@ fn rules_are_listed_with_where_they_come_from() {
         "reads": [
           "status.message",
           "status.phase"
-        ]
+        ],
+        "source": null
       }
     ]
     "#);
@@ -275,9 +276,9 @@ status: {phase: Failed}
     assert_snapshot!(status("-f objects.yaml -o wide").dir(&folder).transcript(), @"
     exit code: 0
     --- stdout ---
-    STATUS   OBJECT    REASON   BASIS              CLASS  SOURCE          MESSAGE
-    Failed   Gadget/b  Failed   phase-word         other  objects.yaml#1  status.phase is Failed
-    Current  Gadget/a  Current  object-annotation         objects.yaml#0  status.ok == true
+    STATUS   OBJECT    REASON   BASIS              CONFIDENCE     CLASS  SOURCE          MESSAGE
+    Failed   Gadget/b  Failed   phase-word         convention     other  objects.yaml#1  status.phase is Failed
+    Current  Gadget/a  Current  object-annotation  verified-rule         objects.yaml#0  status.ok == true
     --- stderr ---
     2 objects: 1 Failed, 1 Current (1 file, [TIME])
     hint: 1 object not counted for the exit code: annotations ask not to wait for them; --no-annotations counts them
@@ -384,9 +385,113 @@ fn folders_of_argo_cd_load_as_they_are_published() {
     assert_snapshot!(status("-f widgets.yaml --rules rc -o wide").dir(&folder).transcript(), @"
     exit code: 0
     --- stdout ---
-    STATUS   OBJECT    REASON   BASIS        SOURCE          MESSAGE
-    Current  Widget/a  Healthy  custom-rule  widgets.yaml#0  Up
+    STATUS   OBJECT    REASON   BASIS        CONFIDENCE     SOURCE          MESSAGE
+    Current  Widget/a  Healthy  custom-rule  verified-rule  widgets.yaml#0  Up
     --- stderr ---
     1 object: 1 Current (1 file, [TIME])
+    ");
+}
+
+/// The schema of the CRD and the live objects give a draft; with its cases it can be tried at once.
+#[test]
+fn a_kind_without_a_rule_gets_a_draft() {
+    let definition = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.example.com}
+spec:
+  group: example.com
+  names: {kind: Gadget, plural: gadgets}
+  versions:
+  - name: v1
+    storage: true
+    schema: {openAPIV3Schema: {properties: {status: {properties: {phase: {enum: [Pending, Running, Failed, Paused, Odd]}}}}}}
+";
+    let objects = "\
+{apiVersion: example.com/v1, kind: Gadget, metadata: {name: a}, status: {phase: Running, conditions: [{type: Degraded, status: \"False\"}]}}
+---
+{apiVersion: example.com/v1, kind: Gadget, metadata: {name: b}, status: {phase: Failed, conditions: [{type: Degraded, status: \"True\"}]}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}
+---
+{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: d}, status: {phase: Odd}}
+";
+    let folder = Folder::new(&[("crd.yaml", definition), ("objects.yaml", objects)]);
+    let run = settled("rules propose -f objects.yaml -f crd.yaml").dir(&folder);
+    assert_snapshot!(run.transcript(), @r#"
+    exit code: 0
+    --- stdout ---
+    # example.com/Gadget: 2 objects, 2 judged by conventions or not at all
+    #   status.phase: Failed 1, Odd (schema), Paused (schema), Pending (schema), Running 1
+    #   condition Degraded: False 1, True 1
+    #   not used, the meaning is not known: Odd
+    apiVersion: settled.dev/v1alpha1
+    kind: RulePack
+    rules:
+      # Draft for Gadget: check it against the controller's source.
+      - match: {group: example.com, kind: Gadget}
+        source: {unverified: "drafted from the CRD and live objects, not checked against the controller's source"}
+        suspended: status.phase in ['Paused']
+        failed:
+          - when: isTrue('Degraded')
+            from: Degraded
+          - when: status.phase in ['Failed']
+            reason: '${status.phase}'
+        inProgress:
+          - when: status.phase in ['Pending']
+            reason: '${status.phase}'
+        current:
+          - when: status.phase in ['Running']
+            reason: '${status.phase}'
+    ---
+    # What the drafts say of the states that were seen. Correct what the controller means otherwise.
+    apiVersion: settled.dev/v1alpha1
+    kind: RuleTest
+    cases:
+      - name: "Gadget: phase=Failed Degraded=True"
+        object: {"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"example"},"status":{"conditions":[{"status":"True","type":"Degraded"}],"phase":"Failed"}}
+        expect: {status: Failed}
+      - name: "Gadget: phase=Running Degraded=False"
+        object: {"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"example"},"status":{"conditions":[{"status":"False","type":"Degraded"}],"phase":"Running"}}
+        expect: {status: Current}
+      - name: "Gadget: phase=Failed"
+        object: {"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"example"},"status":{"phase":"Failed"}}
+        expect: {status: Failed}
+      - name: "Gadget: phase=Odd"
+        object: {"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"example"},"status":{"phase":"Odd"}}
+        expect: {status: InProgress}
+      - name: "Gadget: phase=Paused"
+        object: {"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"example"},"status":{"phase":"Paused"}}
+        expect: {status: Current}
+      - name: "Gadget: phase=Pending"
+        object: {"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"example"},"status":{"phase":"Pending"}}
+        expect: {status: InProgress}
+      - name: "Gadget: phase=Running"
+        object: {"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"example"},"status":{"phase":"Running"}}
+        expect: {status: Current}
+      - name: "Gadget: older generation"
+        object: {"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"generation":2,"name":"example"},"status":{"conditions":[{"status":"False","type":"Degraded"}],"observedGeneration":1,"phase":"Running"}}
+        expect: {status: InProgress}
+      - name: "Gadget: new"
+        object: {"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"example"}}
+        expect: {status: InProgress}
+    --- stderr ---
+    5 objects: 1 kind without a rule, 1 draft
+    "#);
+    let draft = settled("rules propose -f objects.yaml -f crd.yaml").dir(&folder).stdout();
+    let folder = Folder::new(&[("draft.yaml", &*draft), ("objects.yaml", objects)]);
+    let tested = settled("rules test draft.yaml --rules draft.yaml --strict").dir(&folder).transcript();
+    assert!(tested.starts_with("exit code: 0\n"), "{tested}");
+    assert_snapshot!(settled("rules propose -f gone.yaml").dir(&folder).transcript(), @"
+    exit code: 2
+    --- stderr ---
+    error: cannot read gone.yaml: No such file or directory
+    0 objects: 0 kinds without a rule, 0 drafts
+    ");
+    assert_snapshot!(settled("rules propose widgets").dir(&folder).transcript(), @"
+    exit code: 2
+    --- stderr ---
+    error: unexpected argument `widgets`
+    hint: settled rules propose reads all custom resources of the cluster; -f FILE reads files
     ");
 }

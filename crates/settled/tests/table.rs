@@ -45,12 +45,12 @@ fn wide() {
     assert_snapshot!(status("-f - -o wide").stdin(all()).transcript(), @"
     exit code: 1
     --- stdout ---
-    STATUS       NAMESPACE  OBJECT                   REASON               BASIS           CLASS        SOURCE  MESSAGE
-    Failed       shop       Pod/c                    Evicted              kind-rule       scheduling!  -#2     Pod was evicted: The node was low on resource: memory.
-    Unknown      web        Widget/e                 NoSignal             nothing                      -#4     the object has no status, and its kind has no rule
-    Terminating  shop       Secret/d                 FinalizersRemaining  deletion        deletion     -#3     being deleted, held by finalizer example.com/hold for 5m
-    InProgress   shop       PersistentVolumeClaim/b  NotBound             kind-rule       storage      -#1     PVC is Pending
-    Current      shop       ConfigMap/a              NoStatusKind         no-status-kind               -#0     ConfigMap has no status to wait for
+    STATUS       NAMESPACE  OBJECT                   REASON               BASIS           CONFIDENCE     CLASS        SOURCE  MESSAGE
+    Failed       shop       Pod/c                    Evicted              kind-rule       verified-rule  scheduling!  -#2     Pod was evicted: The node was low on resource: memory.
+    Unknown      web        Widget/e                 NoSignal             nothing         none                        -#4     the object has no status, and its kind has no rule
+    Terminating  shop       Secret/d                 FinalizersRemaining  deletion        verified-rule  deletion     -#3     being deleted, held by finalizer example.com/hold for 5m
+    InProgress   shop       PersistentVolumeClaim/b  NotBound             kind-rule       verified-rule  storage      -#1     PVC is Pending
+    Current      shop       ConfigMap/a              NoStatusKind         no-status-kind  verified-rule               -#0     ConfigMap has no status to wait for
     --- stderr ---
     5 objects: 1 Failed, 1 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
     hint: --assume-current counts objects without a status (NoSignal) as Current
