@@ -95,6 +95,7 @@ tasks
   bench cache                 filtered cache of 15,000 Pods, kube-rs' reflector, client-go's informer, controller-runtime's cache
     --smoke                     500 Pods; bars are not checked
   bench status                `settled status` on dumps of 1 GB
+  bench netpol                10,000 network policies, and the connections between 1,000 Pods
     --smoke                     dumps of 50 MB, without bars
   all benchmarks without --smoke:
     --write-docs                write the tables into docs/performance.md

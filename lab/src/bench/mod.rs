@@ -5,6 +5,7 @@ mod cache;
 mod callgrind;
 mod generate;
 mod load;
+mod netpol;
 mod page;
 mod proxy;
 mod reflector;
@@ -39,6 +40,10 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         ["rules", flags @ ..] => {
             let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
             rules::run(smoke, write_docs)
+        }
+        ["netpol", flags @ ..] => {
+            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
+            netpol::run(smoke, write_docs)
         }
         ["status", flags @ ..] => {
             let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
