@@ -1,7 +1,7 @@
 //! Bodies in protobuf, beside Go's: `protobuf ORACLE COUNT SEED` has the oracle write random objects of every kind in
 //! protobuf and in JSON, reads both, and ends with 1 if they differ. `protobuf kinds` names the kinds.
 
-#![allow(clippy::print_stdout, reason = "it talks to whoever started it")]
+#![allow(clippy::print_stdout, reason = "it prints for the process that started it")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, ExitCode, Stdio};

@@ -1,7 +1,7 @@
 //! Selectors, JSON paths, Accept headers and durations, beside Go's: `selectors ORACLE COUNT SEED` asks both the same
 //! random questions. It ends with 1 if an answer differs.
 
-#![allow(clippy::print_stdout, reason = "it talks to whoever started it")]
+#![allow(clippy::print_stdout, reason = "it prints for the process that started it")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, ExitCode, Stdio};

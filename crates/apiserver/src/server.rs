@@ -100,7 +100,7 @@ struct Running {
     facts: own_objects::Facts,
     /// Where it listens if it was asked for its URL.
     loopback: OnceCell<SocketAddr>,
-    /// Somebody has a handle as long as somebody has this.
+    /// There is a handle as long as this exists.
     handles: watch::Sender<()>,
     _handle: watch::Receiver<()>,
 }
@@ -139,7 +139,7 @@ impl AsRef<std::ffi::OsStr> for KubeconfigFile {
 
 impl Drop for KubeconfigFile {
     fn drop(&mut self) {
-        // Somebody else may have removed it.
+        // It may have been removed already.
         let _best_effort = std::fs::remove_file(&self.0);
     }
 }
@@ -502,7 +502,7 @@ async fn accept(api: Arc<Api>, listener: TcpListener, tls: TlsAcceptor) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let _best_effort = stream.set_nodelay(true);
-                // Counted from here on: whoever waits for the end does not miss it.
+                // Counted from here on: a waiter for the end does not miss it.
                 let open = api.state.lifecycle.running.subscribe();
                 tokio::spawn(connect(api.clone(), stream, tls.clone(), open));
             }
@@ -515,7 +515,7 @@ async fn accept(api: Arc<Api>, listener: TcpListener, tls: TlsAcceptor) {
 /// Greets a connection, then serves it.
 async fn connect(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, open: watch::Receiver<()>) {
     let _open = open;
-    // Whoever does not greet back in time is not waited for.
+    // Clients that do not complete the handshake in time are dropped.
     let mut stopping = api.state.lifecycle.stopping.subscribe();
     let greeting = tokio::select! {
         greeting = tokio::time::timeout(GREETING, tls.accept(stream)) => greeting,

@@ -306,7 +306,7 @@ async fn updates_that_create_need_the_verb_create() {
         let (status, answer) = send(&carol, patch, APPLY, real).await;
         assert_eq!(status, 201, "{path}: {answer}");
         assert_eq!(get().await.0, 200, "{path}");
-        // What exists is changed by whoever may patch.
+        // Objects that exist need the verb patch only.
         let (status, answer) = send(&bob, patch, APPLY, "?fieldManager=m&force=true").await;
         assert_eq!(status, 200, "{path}: {answer}");
     }

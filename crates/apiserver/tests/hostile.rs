@@ -322,7 +322,7 @@ async fn requests_of_one_user_leave_seats_for_others() {
     }
     // Three of four for the hog, the last for bob, one more for who has none.
     assert_eq!(codes, [200, 200, 200, 429, 200, 200, 429]);
-    // Whoever waits gets the seat that becomes free.
+    // A waiting request gets the seat that becomes free.
     held.clear();
     assert_eq!(list("hog").await.status(), 200);
 }

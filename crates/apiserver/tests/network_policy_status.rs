@@ -250,7 +250,7 @@ async fn each_operation_on_the_status() {
     }
 }
 
-/// Whoever applies to one part owns nothing of the other (`GetResetFields`).
+/// An apply of one part owns no field of the other (`GetResetFields`).
 #[tokio::test]
 async fn an_apply_owns_fields_of_its_part_only() {
     let client = start(ON).await;

@@ -1,4 +1,4 @@
-//! No two Services get the same address or port, whoever asks at once.
+//! No two Services get the same address or port, also under concurrent requests.
 
 use std::collections::BTreeSet;
 

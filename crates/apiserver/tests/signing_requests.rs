@@ -98,7 +98,7 @@ async fn the_requester_is_the_user_of_the_request() {
     let (status, made) = ask(&server, &bob, Method::PATCH, &path, APPLY, &sent).await;
     assert_eq!((status, requester(&made)), (201, expected));
 
-    // Later writes change metadata only, whoever they are by.
+    // Later writes of any user change metadata only.
     let before = get(&server, "a").await;
     let forged = json!({"metadata": {"labels": {"k": "v"}}, "spec": {
         "signerName": "example.com/other", "usages": ["any"], "groups": ["system:masters"],
@@ -449,7 +449,7 @@ async fn approving_and_signing_need_permission_for_the_signer() {
                     "status.certificate: Forbidden: updates may not modify existing certificate content",
                 )),
             ),
-            // Nothing of the certificate or the conditions changes: whoever may write the status may.
+            // Nothing of the certificate or the conditions changes: the permission to write the status is enough.
             step("bob", patch(), "status", json!({"metadata": {"labels": {"a": "b"}}}), types(&["Approved"])),
             // A write to the approval leaves the certificate and the spec alone.
             step(

@@ -369,7 +369,7 @@ async fn requests_are_limited_and_counted() {
     config.limits.queue_time = Duration::from_millis(1);
     let mut client = Client::new(config).await;
     let path = "/api/v1/namespaces";
-    // Administrators are not limited: somebody else must ask.
+    // Administrators are not limited: the request is of another user.
     let held = client.begin(Method::GET, path, &[], Value::Null).await;
     assert_eq!(client.get(path, &[]).await.code, 200);
     drop(held);

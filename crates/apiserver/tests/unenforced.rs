@@ -1,4 +1,4 @@
-//! What is stored and not enforced says so: to whoever writes it, and once to whoever runs the server.
+//! What is stored and not enforced says so: in the response to each write, and once in the log.
 
 use std::sync::{Arc, Mutex};
 

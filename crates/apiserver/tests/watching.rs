@@ -1,4 +1,4 @@
-//! Watches tell a story that fits what lists say: whatever is selected, wherever it begins, whoever writes meanwhile.
+//! Watches tell a story that fits what lists say: whatever is selected, wherever it begins, under concurrent writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -98,7 +98,7 @@ pub(crate) async fn create(client: &Client, name: &str) -> Bucket {
     buckets(client).create(&PostParams::default(), &bucket).await.unwrap()
 }
 
-/// Somebody else's write to the status.
+/// A write to the status by another manager.
 pub(crate) async fn patch_status(
     client: &Client,
     name: &str,

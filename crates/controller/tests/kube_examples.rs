@@ -122,7 +122,7 @@ async fn a_generator_makes_config_maps() {
     let foreign = crate::filter::config_map("foreign", json!({}));
     maps.create(&PostParams::default(), &foreign).await.unwrap();
 
-    // What does, is not: the map is changed by somebody else, deleted, and the generator changed.
+    // What does, is not: the map is changed by another client, deleted, and the generator changed.
     let broken = Patch::Merge(json!({"data": {"content": "broken"}}));
     maps.patch("gen", &PatchParams::default(), &broken).await.unwrap();
     wait(maps.clone(), "gen", content("one")).await;

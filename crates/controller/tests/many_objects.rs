@@ -160,7 +160,7 @@ impl Server {
         answer(200, stream::once(async move { Bytes::from(written.to_string()) }).boxed())
     }
 
-    /// Somebody changes the spec of an object.
+    /// Changes the spec of an object.
     fn edit(&self, index: usize) {
         let version = {
             let mut seen = self.seen.lock().unwrap();

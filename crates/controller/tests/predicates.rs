@@ -106,7 +106,7 @@ fn an_update_is_reported() {
         (&[("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"))], &["deletion"]),
         (&[("/metadata/managedFields/1/time", json!("2026-01-01T00:00:01Z"))], &["own"]),
         (&[("/metadata/managedFields/0/time", json!("2026-01-01T00:00:01Z"))], &[]),
-        // Two writes between two looks at it, of which one is somebody else's.
+        // Two writes between two looks at it, of which one is another client's.
         (
             &[
                 ("/metadata/managedFields/0/time", json!("2026-01-01T00:00:01Z")),
@@ -153,7 +153,7 @@ fn own_writes_are_known_by_resource_version() {
         ("10", "11", true),
         ("11", "12", false),
         ("12", "13", true),
-        // A relist, over two own writes; over one of somebody else's as well.
+        // A relist, over two own writes; over one of another client's as well.
         ("12", "14", true),
         ("11", "14", false),
         ("10", "14", false),

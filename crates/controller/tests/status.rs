@@ -449,7 +449,7 @@ async fn what_the_server_drops_is_written_once() {
     assert!(is_unchanged(&write(&restarted, &stored, desired.clone()).await.unwrap()));
     assert_eq!(requests.take(), [format!("PATCH {PATH}/status")]);
     assert_eq!(read(&client).await.resource_version(), stored.resource_version());
-    // What somebody else changes is set right all the same.
+    // Changes by other managers are corrected all the same.
     let changed = patch_status(&client, "a", "other", &json!({"instance": "test"})).await.unwrap();
     assert!(matches!(write(&writer, &changed, desired).await.unwrap(), Outcome::Written { .. }));
 }
@@ -656,7 +656,7 @@ mod apply {
             Outcome::Written { .. }
         ));
         assert_eq!(read(&client).await.status.unwrap().instance.as_deref(), Some("ours"));
-        // A value that is there, but that somebody else owns alone, is applied: then it is owned.
+        // A value that is there, but that another manager owns alone, is applied: then it is owned.
         let third = writer(&client, "third");
         let bucket = read(&client).await;
         assert!(matches!(

@@ -19,7 +19,7 @@ const HELD: Duration = Duration::from_secs(40);
 /// How often it says so.
 const RENEWED: Duration = Duration::from_secs(5);
 
-/// Takes over all Leases that somebody holds.
+/// Takes over all Leases that have a holder.
 pub(crate) async fn take<W: World>(control: &Arc<Control<W>>) {
     let leases: Vec<ObjectKey> = {
         let inner = control.inner();

@@ -297,7 +297,7 @@ fn deleted() -> Scenario<Cloud> {
     base().delete("example.com/v1", "Site", "default/shop")
 }
 
-/// The same, where whoever makes a balancer must have asked for its removal.
+/// The same, where the creator of a balancer must have asked for its removal.
 fn ordered() -> Scenario<Cloud> {
     base().order("a finalizer comes before a balancer", |before, view| {
         let made = view.world().balancers.iter().filter(|(number, _)| !before.balancers.contains_key(number));

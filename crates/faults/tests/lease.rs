@@ -20,7 +20,7 @@ enum Leader {
     Right,
     /// It does not look whether it still leads.
     GoesOn,
-    /// It makes the Lease, and puts its name into it afterwards. One without a name is left to whoever made it.
+    /// It makes the Lease, and puts its name into it afterwards. One without a name is left to its creator.
     TwoWrites,
 }
 

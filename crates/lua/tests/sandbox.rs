@@ -13,7 +13,7 @@ fn absent() {
     }
 }
 
-/// The names that there are: whoever adds one must have looked at it.
+/// The names that there are: each new one needs a review.
 #[test]
 fn present() {
     assert_eq!(said("local n = 0 for k in pairs(_G) do n = n + 1 end say(n)"), "6");

@@ -264,7 +264,7 @@ impl<C: Converter> Updater<C> {
     /// Merges a configuration into an object.
     ///
     /// The manager owns what its configuration says. What it said last time and does not say any more is removed,
-    /// unless somebody else owns it as well.
+    /// unless another manager owns it as well.
     ///
     /// # Errors
     /// [`UpdateError::Conflicts`] if others own fields that change, unless `force` takes them. Else as for

@@ -75,7 +75,7 @@ proptest! {
         }
     }
 
-    /// A field that is forced and then dropped goes, unless somebody else owns it as well.
+    /// A field that is forced and then dropped goes, unless another manager owns it as well.
     #[test]
     fn a_dropped_field_goes_with_its_only_owner(theirs in 0..3_u8, ours in 0..3_u8, again: bool) {
         let typed = |value| TypedValue::new(value, ObjectType::deduced(), Duplicates::Reject).unwrap();

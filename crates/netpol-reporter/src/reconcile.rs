@@ -227,7 +227,7 @@ impl Reporter {
         writer.write(policy, |policy| Ok(json!({"conditions": self.conditions(policy, desired)}))).await
     }
 
-    /// Leaves an object of the report's name to whoever made it.
+    /// Leaves an object with the report's name to its creator.
     fn leave_foreign(&self, policy: &DynamicObject, report: &DynamicObject) {
         self.metrics.owned_by_others.inc();
         let event = Event {
@@ -438,7 +438,7 @@ fn key_of(policy: &DynamicObject) -> ObjectKey {
 
 enum Creation {
     Created(Box<DynamicObject>),
-    /// Somebody else was faster, or an answer was lost: the cache will have it.
+    /// Another write was faster, or an answer was lost: the cache will have it.
     Exists,
     /// The namespace is gone or going, and the policy with it.
     NoNamespace,

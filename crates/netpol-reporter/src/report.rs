@@ -50,7 +50,7 @@ pub(crate) fn is_of(report: &DynamicObject, policy: &DynamicObject) -> bool {
     policy.metadata.uid.is_some() && owner(report) == policy.metadata.uid.as_deref()
 }
 
-/// The UID of the policy that owns a report; None if somebody else made it.
+/// The UID of the policy that owns a report; None if another client created it.
 pub(crate) fn owner(report: &DynamicObject) -> Option<&str> {
     let mut owners = report.metadata.owner_references.iter().flatten();
     owners

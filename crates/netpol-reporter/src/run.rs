@@ -284,7 +284,7 @@ async fn follow_reports(reporter: &Reporter, queue: &Queue<ObjectKey>, health: &
     }
 }
 
-/// Looks from time to time for what no event tells.
+/// Checks periodically for changes without an event.
 async fn poll(reporter: &Reporter, config: &Config) {
     let mut ticks = interval_at(Instant::now() + config.poll_interval, config.poll_interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -64,7 +64,7 @@ async fn a_report_follows_its_policy() {
     let first = create(&api, range("a")).await;
     let reporter = Running::start(client.clone(), config().only_reports());
     wait(&beside, "a", |report| statuses(report).len() == 3).await;
-    // Somebody deletes it.
+    // It is deleted.
     beside.delete("a", &DeleteParams::default()).await.unwrap();
     wait(&beside, "a", |report| statuses(report).len() == 3).await;
     // The policy is made anew.

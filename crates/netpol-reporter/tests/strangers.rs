@@ -1,4 +1,4 @@
-//! Conditions of the same type that somebody else writes.
+//! Conditions of the same type by another manager.
 
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -54,7 +54,7 @@ async fn an_administrators_condition_stays() {
     reporter.stop().await;
 }
 
-/// A condition of another type is somebody else's, and stays beside the reporter's.
+/// A condition of another type belongs to another manager, and stays beside the reporter's.
 #[tokio::test]
 async fn conditions_of_other_types_are_kept() {
     let server = server(Gate::On).await;

@@ -66,7 +66,7 @@ impl fmt::Display for ConditionStatus {
     }
 }
 
-/// A condition without `lastTransitionTime`, which whoever writes it knows.
+/// A condition without `lastTransitionTime`, which its writer sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// Its type, with a prefix if one was asked for.

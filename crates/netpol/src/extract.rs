@@ -1,4 +1,4 @@
-//! Features of a policy with their places: what it asks for, whoever carries it out.
+//! Features of a policy with their places: what it asks for, for any provider.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Semantic findings: what is probably not meant as it is written, whoever carries it out.
+//! Semantic findings: what is probably not meant as it is written, for any provider.
 //!
 //! What was not looked for, since there is no snapshot of the cluster or a part of it was not read, is named in
 //! [`Findings::missing`]: no findings do not mean a clean policy then.

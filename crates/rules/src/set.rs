@@ -63,7 +63,7 @@ fn closest<'r>(
 
 /// Rules, and the verdicts they give.
 ///
-/// Whoever decides first, decides: an annotation on the object, the user's rules, an annotation on the kind's
+/// The first source decides: an annotation on the object, the user's rules, an annotation on the kind's
 /// CustomResourceDefinition, the built-in pack, and then what [`kstatus`] knows about the kind, or finds in the object.
 ///
 /// ```

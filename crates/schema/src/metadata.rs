@@ -47,7 +47,7 @@ impl Schema {
 #[derive(Default)]
 struct Coercer {
     drop: bool,
-    /// Stop at the first error, as upstream: whoever shows the value then shows what was not reached as it was.
+    /// Stop at the first error, as upstream: the value that is shown then contains what was not reached as it was.
     first: bool,
     unknown: Vec<String>,
     size: usize,

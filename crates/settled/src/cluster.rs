@@ -289,7 +289,7 @@ pub(crate) fn policy(args: &PolicyArgs) -> Result<(Vec<WaitCondition>, Limits), 
             OnMissing::Fail => Missing::Fail,
             OnMissing::Done => Missing::Done,
         },
-        // Whoever asks for it means it.
+        // It was asked for by name.
         fail_fast_always: args.fail_fast.is_some(),
         ..Limits::default()
     };

@@ -239,7 +239,7 @@ mod tests {
             (MESSAGE, Value::from("response")),
             ("code", Value::from(200)),
             ("verb", Value::from("watch")),
-            // What somebody else has written cannot begin a line of its own, or drive a terminal.
+            // Text of others cannot begin a line of its own, or drive a terminal.
             ("user", Value::from("jane\n\u{1b}[2Jroot = \"x\"")),
             ("empty", Value::from("")),
         ] {

@@ -103,7 +103,7 @@ fn a_missing_permission_is_no_fault_of_the_object() {
     assert_eq!(cluster.settled("apply -f map.yaml").code(), 1);
 }
 
-/// The wait ends well, and says that somebody else had a hand in it.
+/// The wait ends well, and reports the changes by another manager.
 #[test]
 fn a_change_by_somebody_else_is_noticed() {
     let cluster = Cluster::with_objects();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::serve::Served;
 use crate::support::{Folder, Run, settled};
 
-/// Two kinds that are done once they are there, one that somebody has to do something for, and the namespace for them.
+/// Two kinds that are done once they are there, one that waits for a user, and the namespace for them.
 const MANIFESTS: &str = "\
 apiVersion: apps/v1
 kind: Deployment
@@ -125,7 +125,7 @@ fn apply_begins_with_what_others_need() {
     let again = cluster.settled("apply -f web.yaml").stdout();
     // The server notes, the second time, who made the Namespace; that is no change of it.
     assert_eq!(again, "namespace/shop unchanged\nconfigmap/web unchanged\ndeployment.apps/web unchanged\n");
-    // Somebody else has a say.
+    // Another manager owns fields.
     cluster.folder.write("scaled.yaml", &MANIFESTS.replace("replicas: 2", "replicas: 5"));
     assert_snapshot!(cluster.transcript("apply -f scaled.yaml --field-manager other --wait"), @r#"
     exit code: 1

@@ -29,7 +29,7 @@ impl Drop for Served {
 
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_settled"));
-    // Of whoever runs the tests.
+    // Of the user who runs the tests.
     command.env_remove("RUST_LOG");
     command.arg("serve").args(["--port", "0"]).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -229,7 +229,7 @@ fn names(folder: &Path) -> Vec<String> {
 #[cfg(target_os = "linux")]
 fn a_closed_terminal_stops_it_unless_nohup_says_otherwise() {
     let folder = folder();
-    // Whoever runs the tests may ignore SIGHUP (`nohup`), and children would inherit that.
+    // The tests may run with SIGHUP ignored (`nohup`), and children would inherit that.
     let script = r#"exec env --default-signal=HUP "$0" serve --memory --port 0"#;
     let server = Served::spawn(command_in(folder.path(), script));
     assert_eq!(names(folder.path()).len(), 1);
@@ -470,7 +470,7 @@ fn json_lines_are_for_programs() {
     assert_eq!(events[0]["name"], "shop");
 }
 
-/// Whoever starts it may not care for what it prints.
+/// Its output may go nowhere.
 #[test]
 fn a_closed_standard_output_is_no_error() {
     let mut child = command(&["--memory", "--log-format", "text"]).spawn().unwrap();

@@ -244,7 +244,7 @@ fn slow_watchers_are_closed_and_never_skipped() {
     assert_eq!(drain(&mut watch).len(), 6);
 }
 
-/// A client that makes thousands of objects at once keeps the processors from whoever watches them.
+/// A client that makes thousands of objects at once takes processor time from its watchers.
 #[test]
 fn a_burst_of_thousands_of_writes_closes_no_watcher() {
     let mut store = Mvcc::new(Limits::default());

@@ -50,7 +50,7 @@ pub enum WaitCondition {
     Current,
     /// Failed.
     Failed,
-    /// Not there any more. Whoever takes an object of another uid for a new one passes none.
+    /// Not there any more. Callers that take an object of another uid for a new one pass none.
     Delete,
     /// There.
     Create,

@@ -13,7 +13,7 @@ use crate::event_note::{self, EventNote};
 use crate::id::ObjectId;
 use crate::report::{Explanation, LogTail, Step};
 
-/// How long all of it may take: whoever waits for the end of a failed wait should not wait long.
+/// How long all of it may take: the end of a failed wait should come soon.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Of how many objects at most events are asked for, and of how many containers logs.
 const MAX_OBJECTS: usize = 12;

@@ -129,7 +129,7 @@ pub struct LogTail {
     pub container: String,
     /// Whether they are from the run before the present one.
     pub previous: bool,
-    /// The lines, the oldest first; control characters are theirs, so whoever prints them makes them harmless.
+    /// The lines, the oldest first; control characters are theirs, so they are escaped when they are printed.
     pub lines: Vec<String>,
     /// Why the log cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -290,12 +290,12 @@ pub struct Report {
     /// What a user should know about the wait itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
-    /// What somebody else has changed of what was applied, while it was waited for.
+    /// Changes of applied objects by other managers during the wait.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed_by_others: Vec<ForeignChange>,
 }
 
-/// A change of an applied object by somebody else.
+/// A change of an applied object by another manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignChange {

@@ -64,7 +64,7 @@ pub(crate) async fn follow(
     stream::follow(cluster, spec.scope, decoder, stream, out).await;
 }
 
-/// Asks for single objects again and again: for whoever may get them, but not list or watch them.
+/// Asks for single objects again and again: for users who may get them, but not list or watch them.
 pub(crate) async fn poll(
     cluster: Cluster,
     spec: Spec,

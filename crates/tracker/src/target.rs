@@ -6,7 +6,7 @@ use settled_watch::{Resource, Resources};
 use crate::id::Uid;
 use crate::observation::MinVersion;
 
-/// A kind, as somebody names it.
+/// A kind, as it is named in arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KindName {
     /// As people say it: `deploy`, `deployments.apps`.

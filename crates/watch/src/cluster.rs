@@ -120,7 +120,7 @@ impl Cluster {
         Self::with(client, None, Some(Box::new(clock)))
     }
 
-    /// The same, with somebody to ask for another client when the credentials are refused. Copies that were made before have none.
+    /// The same, with a source of new clients for refused credentials. Copies that were made before have none.
     #[must_use]
     pub fn with_reconnect(
         mut self,
@@ -228,7 +228,7 @@ impl Cluster {
         self.inner.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The namespace of whoever names none.
+    /// The namespace where none is named.
     #[must_use]
     pub fn default_namespace(&self) -> String {
         self.client().default_namespace().to_owned()
@@ -517,7 +517,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_connection_is_summed_up_and_kept() {
-        // Nothing listens where somebody has just left.
+        // Nothing listens on a port that was just released.
         let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let url: Uri = format!("http://{address}").parse().unwrap();
         let config = Config::new(url);

@@ -301,7 +301,7 @@ impl KubeconfigOptions {
         Ok(Cluster::with(client, Some(Box::new(reconnect)), None).named(Some(server)))
     }
 
-    /// A client, and the server's URL. Whoever stops waiting for it stops plugins, too.
+    /// A client, and the server's URL. Dropping the future stops plugins, too.
     async fn client(&self) -> Result<(Client, String), ConnectError> {
         let access = self.clone();
         let handle = tokio::runtime::Handle::current();

@@ -277,7 +277,7 @@ impl Resources {
         Some(Some(first).filter(wanted).or_else(|| fits.find(wanted)).unwrap_or(first))
     }
 
-    /// What somebody means who says `deploy`, `deployments.apps`, `deployments.v1.apps` or `Deployment`, as kubectl reads it: the
+    /// The resource for `deploy`, `deployments.apps`, `deployments.v1.apps` or `Deployment`, as kubectl reads it: the
     /// first one in the server's order that fits.
     ///
     /// ```
@@ -332,7 +332,7 @@ impl Resources {
         self.all.iter().filter(move |r| seen.insert((&r.group, &r.plural), ()).is_none())
     }
 
-    /// Names that look like this one, for whoever mistyped it.
+    /// Similar names, for a mistyped one.
     #[must_use]
     pub fn similar(&self, name: &str) -> Vec<String> {
         let name = name.to_lowercase();

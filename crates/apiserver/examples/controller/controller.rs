@@ -146,7 +146,7 @@ async fn clean_up(client: Client, app: &WebApp) -> Result<Action, Error> {
     let routes: Api<ConfigMap> = Api::namespaced(client, ROUTES);
     match routes.delete(&route_name(app), &DeleteParams::default()).await {
         Ok(_) => Ok(Action::await_change()),
-        // Somebody was faster.
+        // Another write was faster.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Action::await_change()),
         Err(error) => Err(error.into()),
     }

@@ -37,7 +37,7 @@ impl Leader {
                 if self.write(current, Some(&self.identity)).await? {
                     return Ok(());
                 }
-                // Somebody else was faster.
+                // Another replica was faster.
                 continue;
             }
             let seen = current.and_then(|lease| lease.metadata.resource_version);
@@ -64,7 +64,7 @@ impl Leader {
         Ok(())
     }
 
-    /// For how long the lease is somebody else's.
+    /// For how long another replica holds the lease.
     fn left(&self, lease: &Lease) -> Duration {
         let Some(spec) = lease.spec.as_ref().filter(|_| holder(lease) != Some(&self.identity)) else {
             return Duration::ZERO;

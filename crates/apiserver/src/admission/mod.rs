@@ -138,7 +138,7 @@ fn hold(object: &mut Value, finalizer: &str) {
     }
 }
 
-/// A new node takes no pods until somebody says that it is ready.
+/// A new node takes no pods until it is reported ready.
 fn taint(node: &mut Value) {
     let (key, effect) = ("node.kubernetes.io/not-ready", "NoSchedule");
     let spec = crate::object::member_mut(node, "spec");

@@ -10,7 +10,7 @@
 //!
 //! All keys are ECDSA on P-256: every TLS library knows it, and one is made in a fraction of a millisecond.
 //!
-//! The authority is good for ten years, as kubeadm's is: whoever has it in a kubeconfig should not have to replace it. What it signs is
+//! The authority is good for ten years, as kubeadm's is: a kubeconfig with it should not need a new one. What it signs is
 //! good for two years: less than the 825 days beyond which some systems trust no server, and no less than it takes to meet a restart,
 //! which renews what has less than half of its time left.
 

@@ -25,7 +25,7 @@ const MANY: usize = 4;
 /// For so many requestors it is remembered which mode was theirs.
 const MOST_REMEMBERED: usize = 10_000;
 
-/// How somebody may act as another.
+/// How one user may act as another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// A ServiceAccount as the node that it runs on.

@@ -51,7 +51,7 @@ pub fn authenticate(
 
 /// The paths that need no credentials: health and version.
 ///
-/// They are those of upstream's ClusterRole `system:public-info-viewer`, which grants them; whoever asks this too keeps other paths
+/// They are those of upstream's ClusterRole `system:public-info-viewer`, which grants them; this check keeps other paths
 /// closed to strangers, whatever is bound to them.
 #[must_use]
 pub fn anonymous_allowed(path: &str) -> bool {

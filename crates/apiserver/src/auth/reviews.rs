@@ -1,7 +1,7 @@
 //! Review APIs: SubjectAccessReview and its kind, SelfSubjectRulesReview, SelfSubjectReview, TokenReview.
 //!
 //! Each function takes the object that was posted and gives back the object that answers it. The answer has the fields that upstream's
-//! has, and no others. `metadata.managedFields` stay as they come: whoever calls this has set them.
+//! has, and no others. `metadata.managedFields` stay as they come: the caller has set them.
 
 use serde_json::{Map, Value, json};
 use settled_apimachinery::validation::{is_qualified_name, is_valid_label_value};

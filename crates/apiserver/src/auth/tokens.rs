@@ -10,7 +10,7 @@ use super::User;
 
 /// Tokens, and whose they are.
 ///
-/// Only their hashes are kept, and a lookup compares hashes: how long it takes tells nothing about how much of a token is right.
+/// Only their hashes are kept, and a lookup compares hashes: its duration reveals nothing about a token.
 ///
 /// ```
 /// use settled_apiserver::auth::Tokens;

@@ -41,7 +41,7 @@ impl User {
         Self::new("kubernetes-admin", [MASTERS]).authenticated()
     }
 
-    /// Whoever shows no credentials.
+    /// A request without credentials.
     #[must_use]
     pub fn anonymous() -> Self {
         Self::new(ANONYMOUS, [UNAUTHENTICATED])

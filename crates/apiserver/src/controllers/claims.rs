@@ -102,7 +102,7 @@ pub(super) async fn run(state: Arc<State>) {
     }
 }
 
-/// Takes the finalizer off what nobody uses. True: somebody does.
+/// Removes the finalizer from unused objects. True if the object is in use.
 async fn let_go(state: &State, key: &Key) -> Result<bool, ApiError> {
     let catalog = state.catalog();
     let definition = catalog.preferred().iter().find(|definition| definition.resource == *key.resource());

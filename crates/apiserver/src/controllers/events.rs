@@ -1,7 +1,7 @@
 //! Event TTL: deletes Events some time after they were last written.
 //!
 //! etcd does this with leases. Here the time of the write is known for what is written while the server runs; for the rest it is the
-//! latest time that the Event itself tells.
+//! latest time in the Event itself.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Expiry {
     }
 }
 
-/// The latest time that an Event tells.
+/// The latest time in an Event.
 fn last_time(entry: &Entry) -> Option<Timestamp> {
     let event: Value = serde_json::from_slice(entry.value()).ok()?;
     let places = [
@@ -93,7 +93,7 @@ pub(super) async fn run(state: Arc<State>, ttl: Duration) {
                 writes.join_next().await;
             }
             let state = state.clone();
-            // Whoever has written it meanwhile has given it more time.
+            // A write in the meantime has extended its time.
             writes.spawn(async move {
                 state.store.write(Write::delete(key, Expect::Revision(revision))).await.is_ok()
             });

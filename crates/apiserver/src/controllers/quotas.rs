@@ -31,7 +31,7 @@ pub(super) async fn run(state: Arc<State>) {
                 news => news,
             }
         } else {
-            // Whoever writes there rings when it is done; the time is for a bell that was missed.
+            // Each write notifies; the interval is for a missed notification.
             let _rung = tokio::time::timeout(RETRY, quota::charged(&state)).await;
             feed.try_next()
         };

@@ -2,7 +2,7 @@
 //! `OpenAPIv2.proto`.
 //!
 //! kubectl reads it for what version 3 does not tell it: before it creates a `List`, and when it meets a kind that
-//! nobody serves. It asks for protobuf only, and that has no operations: whoever wants them reads JSON or version 3.
+//! nobody serves. It asks for protobuf only, and that has no operations: clients that need them read JSON or version 3.
 
 use serde_json::{Map, Value, json};
 
@@ -111,7 +111,7 @@ pub(crate) fn to_protobuf(document: &Value) -> Vec<u8> {
     out
 }
 
-/// The message `Schema`. Limits of values are left out: whoever reads this form looks for fields and their types.
+/// The message `Schema`. Limits of values are left out: clients of this form use fields and their types.
 fn schema(schema: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     let Some(fields) = schema.as_object() else { return out };

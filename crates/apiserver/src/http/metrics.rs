@@ -400,7 +400,7 @@ fn store(text: &mut Text, state: &State) {
     }
 }
 
-/// What Linux tells of the process. Elsewhere there is nothing.
+/// Process metrics, on Linux only.
 fn process(text: &mut Text) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let bytes = |field: &str| {

@@ -55,7 +55,7 @@ impl<T> Drop for Parked<T> {
     }
 }
 
-/// Wakes whoever has the next poll done.
+/// Wakes the task that starts the next poll.
 struct Woken(Notify);
 
 impl Wake for Woken {

@@ -291,7 +291,7 @@ impl fmt::Debug for Definition {
 pub(crate) struct Catalog {
     /// By group, version and plural name.
     definitions: BTreeMap<String, BTreeMap<String, BTreeMap<String, Arc<Definition>>>>,
-    /// Each resource in its preferred version, once somebody asks for that.
+    /// Each resource in its preferred version, computed at first use.
     preferred: OnceLock<Box<[Arc<Definition>]>>,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Claims {
 
 #[derive(Debug, Default)]
 struct Ledger {
-    /// What happened to Services since they were counted. It is read when somebody asks, and never waited for: a write is
+    /// What happened to Services since they were counted. It is read on request, and never waited for: a write is
     /// in here before it is acknowledged.
     changes: Option<Watch>,
     stored: HashMap<Claim, usize>,

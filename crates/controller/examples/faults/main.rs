@@ -3,7 +3,7 @@
 //!
 //! Arguments: the number of schedules for each scenario (10,000), a seed (1), and the names of examples (all).
 
-#![allow(clippy::print_stdout, reason = "it talks to whoever started it")]
+#![allow(clippy::print_stdout, reason = "it prints for the process that started it")]
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "the examples are programs of their own")]
 
 #[path = "../bucket/scenario.rs"]

@@ -177,7 +177,7 @@ fn kept() -> Scenario<Network> {
     change(scenario, name, json!({"loadBalancerIP": "192.0.2.2"})).delete(SERVICE.0, SERVICE.1, name)
 }
 
-/// Two Services want one address, and the first is deleted while somebody else still holds it.
+/// Two Services want one address, and the first is deleted while another finalizer still keeps it.
 fn contended() -> Scenario<Network> {
     let mut first = service("first", "192.0.2.1");
     first["metadata"]["finalizers"] = json!(["example.com/audit"]);

@@ -3,7 +3,7 @@
 //!
 //! Arguments: the number of schedules for each (10,000), a seed (1), and faults as schedules name them, such as `crash-after;stale(1)` (all).
 
-#![allow(clippy::print_stdout, reason = "it talks to whoever started it")]
+#![allow(clippy::print_stdout, reason = "it prints for the process that started it")]
 #![allow(unreachable_pub, reason = "the tests explore the same controllers")]
 
 mod controller;

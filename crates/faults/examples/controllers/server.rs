@@ -18,7 +18,7 @@ fn config(name: &str, finalizer: Option<&str>) -> Value {
     config
 }
 
-/// A namespace with objects, one of which somebody finalizes only later.
+/// A namespace with objects, one of which is finalized only later.
 fn namespace() -> Scenario {
     let release = json!({"metadata": {"finalizers": null}});
     Scenario::new("namespace")

@@ -178,7 +178,7 @@ struct Seen<'a> {
     disrupted: Option<Condition<'a>>,
 }
 
-/// The first container that fails, init containers before the others. Ephemeral containers are somebody's debugging
+/// The first container that fails, init containers before the others. Ephemeral containers are for debugging
 /// and never decide; their trouble is noted.
 fn trouble(context: &Context<'_, '_>) -> Option<Verdict> {
     let restarted = context.text(Field::RestartPolicy).is_none_or(|policy| policy != "Never");

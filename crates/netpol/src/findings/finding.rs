@@ -1,4 +1,4 @@
-//! Findings: what is probably not meant as it is written, whoever carries it out.
+//! Findings: what is probably not meant as it is written, for any provider.
 
 use std::fmt;
 

@@ -46,7 +46,7 @@ pub enum Outcome {
     Allowed,
     /// It is denied.
     Denied,
-    /// It cannot be told from what was read, or the API leaves it open.
+    /// What was read does not decide it, or the API leaves it open.
     Unknown,
 }
 

@@ -54,7 +54,7 @@ type Texts<'a> = [Option<Cow<'a, str>>; SAYING.len()];
 /// Annotations of an object.
 #[derive(Debug, Default)]
 pub(crate) struct Found<'a> {
-    /// Somebody asks not to wait for it.
+    /// An annotation asks not to wait for it.
     pub(crate) ignored: bool,
     texts: Option<Texts<'a>>,
 }

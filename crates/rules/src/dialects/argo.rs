@@ -8,7 +8,7 @@
 //! - in files of their own: `<group>/<Kind>/health.lua`, where `_` is the wildcard, or `<group>_<Kind>.lua`.
 //!
 //! The scripts compare generations themselves, so the engine does not. One that returns nil has no word on the object:
-//! whoever is asked next decides, as in Argo CD. `useOpenLibs` changes nothing: the libraries are always there.
+//! the next rule decides, as in Argo CD. `useOpenLibs` changes nothing: the libraries are always there.
 
 use std::collections::HashSet;
 use std::sync::Arc;

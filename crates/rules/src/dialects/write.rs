@@ -186,7 +186,7 @@ fn with_self(text: &str) -> String {
     const KNOWN: [&str; 7] = ["apiVersion", "kind", "metadata", "spec", "status", "data", "self"];
     const WORDS: [&str; 4] = ["true", "false", "null", "in"];
     if text.contains("'''") || text.contains("\"\"\"") {
-        // Rare, and not worth the care: whoever calls sees that nothing has changed.
+        // Rare: the caller sees that nothing has changed.
         return text.to_owned();
     }
     let tokens = tokens(text);

@@ -1,5 +1,5 @@
 //! `CustomResourceDefinition` of `apiextensions.k8s.io/v1`, read from JSON once. What is absent or has the wrong type is empty: a
-//! definition of the wrong shape is for whoever decodes it.
+//! definition of the wrong shape is for the decoder.
 
 use serde_json::{Map, Value};
 use settled_apimachinery::unstructured::{field, flag, given, items, string};

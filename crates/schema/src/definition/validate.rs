@@ -19,7 +19,7 @@ use crate::metadata::text_of;
 ///
 /// As upstream, fields of versions that all have alike are named where its internal form has them:
 /// `spec.validation.openAPIV3Schema`, `spec.subresources`, `spec.additionalPrinterColumns`, `spec.selectableFields`. Rules in CEL are
-/// checked for their form, not compiled. A definition of the wrong shape is for whoever decodes it; here what has the wrong
+/// checked for their form, not compiled. A definition of the wrong shape is for the decoder; here what has the wrong
 /// type counts as absent.
 pub fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match InternalCrd::read(new) {

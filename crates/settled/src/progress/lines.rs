@@ -343,7 +343,7 @@ impl<W: Write> JsonLines<W> {
 impl<W: Write> Show for JsonLines<W> {
     fn event(&mut self, _elapsed: Duration, event: &Event) -> io::Result<()> {
         write_timed(event, (self.now)(), &mut self.out)?;
-        // Whoever reads it wants it as it happens.
+        // Each line is flushed at once.
         self.out.flush()
     }
 }

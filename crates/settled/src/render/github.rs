@@ -19,7 +19,7 @@ pub(crate) const SUMMARY_BYTES_MAX: usize = 1_000_000;
 
 /// What goes to the log: the explanation, in which nothing is taken for a command, and a command per object that isn't done.
 pub(crate) fn commands(ending: &Ending<'_>) -> String {
-    // Whoever writes a log or a message can't know it.
+    // The author of a log or a message can't know it.
     let token = format!("settled-{:016x}", RandomState::new().hash_one(ending.now));
     let explain = explanation(ending);
     let mut out = format!("::stop-commands::{token}\n{}::{token}::\n", explain.report(ending.report));

@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(merge(config("settled", "https://a", false), &ours, "settled"), Err("cluster"));
         let user = json!({"users": [{"name": "settled", "user": {}}]});
         assert_eq!(merge(user, &ours, "settled"), Err("user"));
-        // Somebody has changed the cluster, and chosen another context.
+        // The user has changed the cluster, and chosen another context.
         let mut with = merge(config("prod", "https://prod", false), &ours, "settled").unwrap();
         with["clusters"][1]["cluster"]["server"] = "https://elsewhere".into();
         with["current-context"] = "prod".into();

@@ -109,7 +109,7 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
     };
     tokio::select! {
         () = server.stopped() => {}
-        // Whoever asks twice does not want to wait.
+        // A second signal ends it at once.
         _ = signals.next() => {}
     }
     log.stopped();

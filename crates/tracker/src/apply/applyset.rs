@@ -315,7 +315,7 @@ impl ApplySet {
             retry(|| cluster.fetch(Verb::Write, Method::PATCH, &path, "application/json", body())).await
         };
         let written = match write("").await {
-            // These fields are ours whoever has written them.
+            // These fields are ours, whichever manager has written them.
             Err(error) if error.code() == Some(409) => write("&force=true").await,
             written => written,
         };

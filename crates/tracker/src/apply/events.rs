@@ -65,7 +65,7 @@ pub struct Versions {
     pub after: Value,
 }
 
-/// A field that somebody else owns.
+/// A field of another manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Conflict {
     /// Who owns it.

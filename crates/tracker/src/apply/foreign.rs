@@ -18,7 +18,7 @@ const MAX_FIELDS: usize = 5;
 /// Written by autoscalers and controllers, whose writes are the purpose of these.
 const SUBRESOURCES: &[&str] = &["scale", "status"];
 
-/// What was applied of an object, as far as it takes to notice that somebody else has changed it.
+/// What was applied of an object, as far as it takes to notice a change by another manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedState {
     /// Which object.

@@ -63,7 +63,7 @@ pub fn own_failure(record: &Record) -> Option<ObservedFailure> {
     let verdict = &record.verdict;
     let class = match (verdict.status, verdict.failure) {
         (Status::Failed, failure) => failure.map_or(FailureClass::Other, |failure| failure.class),
-        // Whoever has set the gate knows why.
+        // The controller of the gate knows why.
         (Status::InProgress, Some(failure)) if verdict.reason != reason::SCHEDULING_GATED => failure.class,
         _ => return None,
     };

@@ -56,7 +56,7 @@ impl Tracker {
         if self.prefetch_at().is_some_and(|at| at <= now) {
             self.start_prefetch();
         }
-        // What is looked at for as long as somebody wants ends by nothing else.
+        // A watch without an end ends by nothing else.
         if self.surveying {
             return;
         }

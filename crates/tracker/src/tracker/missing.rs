@@ -14,7 +14,7 @@ use crate::id::ObjectId;
 use crate::ids::TargetId;
 use crate::report::State;
 
-/// How long an object may not exist before its name is doubted: somebody may be about to create it.
+/// How long an object may not exist before its name is doubted: it may be about to be created.
 const MISSING_AFTER: Duration = Duration::from_secs(3);
 /// Of how many objects the names are doubted.
 const ABSENT_MAX: usize = 5;
@@ -28,7 +28,7 @@ const FIND_MAX: Duration = Duration::from_secs(2);
 /// What is known of named objects that don't exist.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
-    /// Targets that somebody named by type and name, and may have mistyped.
+    /// Targets that were named by type and name, and may be mistyped.
     pub(super) named: Vec<TargetId>,
     asked: bool,
     synced: Option<Instant>,
@@ -156,7 +156,7 @@ async fn find_one(cluster: &Cluster, (object, resource): Absent) -> Finding {
     Finding { object, similar, no_namespace }
 }
 
-/// The names that somebody may have meant, the most similar first.
+/// The names that may have been meant, the most similar first.
 fn similar(name: &str, names: Vec<String>) -> Vec<String> {
     let most = (name.chars().count() / 3).clamp(1, 3);
     let rank = |other: String| {

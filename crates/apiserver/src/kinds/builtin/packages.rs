@@ -228,7 +228,7 @@ pub(crate) fn schemas_of(name: &str) -> Map<String, Value> {
 }
 
 /// As [`schemas`], with descriptions: what `kubectl explain` reads. Made anew at each call, since it is large and rarely
-/// asked for; whoever serves it keeps the bytes.
+/// asked for; the handler keeps the bytes.
 pub(crate) fn document(api_version: &str) -> Value {
     Value::Object(described(closure(api_version)))
 }

@@ -51,7 +51,7 @@ static TEXT: &[u8] = include_bytes!("../../../data/defaults.yaml");
 
 static STEPS: LazyLock<HashMap<String, Vec<Step>>> = LazyLock::new(|| read().unwrap_or_default());
 
-/// Reads `defaults.yaml`. A test reads it too, so the error is for whoever edits it.
+/// Reads `defaults.yaml`. A test reads it too, so an error is found before it lands.
 pub(super) fn read() -> Result<HashMap<String, Vec<Step>>, String> {
     let mut json = Vec::new();
     settled_manifest::yaml_to_json(TEXT, &mut json).map_err(|error| error.to_string())?;

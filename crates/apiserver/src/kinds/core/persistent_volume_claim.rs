@@ -80,7 +80,7 @@ fn validate_persistent_volume_claim_update(check: &mut Check, new: &Value, old: 
                 remove_field(requests, "storage");
             }
         }
-        // The class may be told later, where there was none.
+        // The class may be set later, where there was none.
         if given(before, "storageClassName").is_none() {
             remove_field(&mut spec, "storageClassName");
         }

@@ -49,7 +49,7 @@ pub(crate) fn is_native_resource(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// One that somebody else has added.
+/// One that another component added.
 fn is_extended_resource_name(name: &str) -> bool {
     !is_native_resource(name)
         && !name.starts_with("requests.")

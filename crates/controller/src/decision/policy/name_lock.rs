@@ -1,4 +1,4 @@
-//! A claim by name: creating an object named after the value takes it, atomically, whoever else allocates from the same pool.
+//! A claim by name: creating an object named after the value takes it, atomically, against concurrent allocations from the same pool.
 //!
 //! The API server refuses a second object of the same name, so several writers need no other lock. Service IPs work so: the object
 //! `IPAddress/10.96.0.10` is the claim.

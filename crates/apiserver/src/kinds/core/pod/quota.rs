@@ -31,7 +31,7 @@ pub(super) static EVALUATOR: Evaluator = Evaluator {
     constraints: missing_amounts,
 };
 
-/// Whoever limits these must be told by pods how much they want.
+/// Pods must request the resources that the quota limits.
 const REQUIRED: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
