@@ -156,7 +156,7 @@ async fn an_instance_that_was_deleted_while_its_watch_was_expired_is_noticed_lat
     assert!(store.0.lock().unwrap().is_empty());
 }
 
-/// Counts what it is asked for, and notes access that the status does not show.
+/// Counts requests, and records access that the status does not show.
 #[derive(Clone)]
 struct Careful {
     buckets: Api<Bucket>,

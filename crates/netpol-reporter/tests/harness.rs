@@ -208,7 +208,7 @@ pub(crate) async fn wait_gone(api: &Api<DynamicObject>, name: &str) {
     within(await_condition(api.clone(), name, is_gone)).await.unwrap();
 }
 
-/// Waits for what no event tells.
+/// Polls until a state is reached that has no event.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let looking = async {
         while !holds().await {

@@ -29,7 +29,7 @@ async fn an_administrators_condition_stays() {
     let front = Front::new(client.clone());
     let reporter = Running::start(front.client(), config());
     let events: Api<Event> = Api::namespaced(client.clone(), "default");
-    until("an event tells of it", async || {
+    until("there is an event about it", async || {
         let found = events.list(&ListParams::default()).await.unwrap();
         let of_policy = |event: &Event| {
             let regarding = event.regarding.as_ref().and_then(|object| object.name.as_deref());

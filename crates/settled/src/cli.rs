@@ -86,6 +86,8 @@ Examples:
   settled rules test rules/                   run test cases
   settled rules import argocd-cm.yaml > pack.yaml
                                               convert rules of another tool
+  settled rules propose -f dump/ > drafts.yaml
+                                              draft rules for kinds without one
 
 Precedence:
   1  annotations on the object (settled.dev/current and others)

@@ -157,10 +157,18 @@ async fn read_cluster(
     let mut code = 0;
     let known = rules.list();
     for (group, kind) in kinds {
-        let Some(resource) = resources.of_kind(&group, None, &kind) else { continue };
         if known.iter().any(|rule| rule.narrowed.is_empty() && rule.fits(&group, &kind)) {
             continue;
         }
+        let Some(resource) = resources.of_kind(&group, None, &kind) else {
+            code = 4;
+            let name = format!("{group}/{kind}");
+            stderr::print_line(&format!(
+                "not read: {}: the API server does not serve it, or discovery of its group failed",
+                text::clean(&name)
+            ));
+            continue;
+        };
         let read = |json: &[u8]| {
             objects += 1;
             if let Ok(object) = Object::parse(json) {

@@ -105,7 +105,7 @@ fn a_version_that_nobody_knows_is_unknown() {
     assert_eq!(row(&report, "plain")["status"], "Unknown", "{report}");
 }
 
-/// Who may read policies and nothing else learns what is missing; who may not read policies is told so.
+/// With permission to read policies only, the output names what is missing; without it, the error does.
 #[test]
 fn missing_permissions_are_named() {
     let cluster = cluster(&[]);
