@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod augment;
+mod block;
 mod duration;
 mod fields;
 mod go_text;
@@ -14,12 +15,13 @@ mod settled;
 mod text;
 mod upstream;
 mod verdict;
+mod walk;
 
 pub use aggregate::{Counts, aggregate};
 pub use augment::{AugmentError, augment, augment_by, augment_value};
 pub use duration::format_duration;
 pub use json::MAX_DEPTH;
-pub use node::{Elements, Kind as NodeKind, Members, Node};
+pub use node::{Elements, Entries, Key, Kind as NodeKind, Members, Node};
 pub use object::{ConditionElements, ConditionFields, Known, Member, Object, ParseError};
 pub use options::{Options, Profile};
 pub use settled::CustomRule;

@@ -22,6 +22,17 @@ struct Span {
 pub struct Known(Field);
 
 impl Known {
+    /// `metadata.annotations`
+    pub const ANNOTATIONS: Self = Self(Field::Annotations);
+    /// `metadata.generation`
+    pub const GENERATION: Self = Self(Field::Generation);
+    /// `status`
+    pub const STATUS: Self = Self(Field::Status);
+    /// `status.conditions`
+    pub const CONDITIONS: Self = Self(Field::Conditions);
+    /// `status.observedGeneration`
+    pub const OBSERVED_GENERATION: Self = Self(Field::ObservedGeneration);
+
     /// The field `key` of `metadata`, `spec` or `status`, or of the object itself (`parent` is empty); none where its
     /// place is not noted.
     #[must_use]
@@ -125,9 +136,10 @@ impl Spans {
 impl Span {
     /// Offsets past 4 GiB are not kept: such a value reads as absent. Readers bound objects far below.
     fn new(start: usize, end: usize) -> Self {
-        match (u32::try_from(start), u32::try_from(end)) {
-            (Ok(start), Ok(end)) => Self { start, end },
-            _ => Self::default(),
+        match u32::try_from(end) {
+            // It does not begin after its end.
+            Ok(end) => Self { start: start as u32, end },
+            Err(_) => Self::default(),
         }
     }
 
