@@ -140,6 +140,12 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
     fn scoped(&mut self, id: OpId, call: &'a Call) -> Result<Val<'a, S::Data>> {
         match *call.args.as_slice() {
             [a] => {
+                if let (false, Op::Const(Val::Text(text))) = (call.is_member, self.program.op(a))
+                    && let Some(value) = self.scope.call_with_text(call.function, text, self.budget)
+                {
+                    self.budget.step(1)?;
+                    return self.observed(id, value);
+                }
                 let args = [self.keep(a)?];
                 self.scoped_with(id, call, &args)
             }
@@ -160,8 +166,12 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         call: &'a Call,
         args: &[Arg<'a, S::Data>],
     ) -> Result<Val<'a, S::Data>> {
-        let place = Place { op: id, steps: 0 };
         let value = self.scope.call(call.function, call.is_member, args, self.budget);
+        self.observed(id, value)
+    }
+
+    fn observed(&self, id: OpId, value: Result<Option<Val<'a, S::Data>>>) -> Result<Val<'a, S::Data>> {
+        let place = Place { op: id, steps: 0 };
         let value = value.and_then(|value| value.ok_or(Fault::Absent(place)));
         self.scope.observe(self.program, place, &value);
         value
@@ -215,6 +225,9 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
 
     fn equal(&mut self, a: OpId, b: OpId, wanted: bool) -> Result<Val<'a, S::Data>> {
         if !Self::IS_TYPED {
+            if let Some(is_equal) = self.is_text(a, b)? {
+                return Ok(Val::Bool(is_equal == wanted));
+            }
             let (a, b) = (self.eval(a)?, self.eval(b)?);
             return Ok(Val::Bool(a.equals(&b, self.budget)? == wanted));
         }
@@ -228,6 +241,23 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
             Err(Fault::Error(_)) if !wanted => Ok(Val::Bool(true)),
             Err(fault) => Err(fault),
         }
+    }
+
+    /// The comparison of a variable with a constant text, if the scope can do it without the variable's value.
+    fn is_text(&self, a: OpId, b: OpId) -> Result<Option<bool>> {
+        let (Op::Attr(attr), Op::Const(Val::Text(text))) = (self.program.op(a), self.program.op(b)) else {
+            return Ok(None);
+        };
+        let Base::Variable(variable) = attr.base else { return Ok(None) };
+        if attr.is_test || !attr.steps.is_empty() {
+            return Ok(None);
+        }
+        let is_text = self.scope.is_text(variable, text);
+        if is_text.is_some() {
+            // Both operands, and the comparison.
+            self.budget.step(3 + 2 * (text.len() as u64 / 256))?;
+        }
+        Ok(is_text)
     }
 
     fn slot(&mut self, at: usize) -> Result<Val<'a, S::Data>> {
@@ -457,6 +487,20 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
                     } else {
                         self.set(fold.var, Slot::Value(item));
                     }
+                    if !self.turn(fold)? {
+                        break;
+                    }
+                }
+            }
+            Val::Map(Map::Data(data))
+                if fold.var2.is_some()
+                    && let Some(members) = data.members() =>
+            {
+                for (key, value) in members {
+                    if let Some(var2) = fold.var2 {
+                        self.set(var2, Slot::Value(Ok(value)));
+                    }
+                    self.set(fold.var, Slot::Value(Ok(Val::Text(key))));
                     if !self.turn(fold)? {
                         break;
                     }

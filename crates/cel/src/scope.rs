@@ -16,6 +16,11 @@ pub trait Scope<'a> {
     /// Value of a variable; `None` if absent.
     fn variable(&self, variable: u32) -> Option<Result<Val<'a, Self::Data>>>;
 
+    /// Whether a variable is a text that equals this one; `None` if its value is needed to tell.
+    fn is_text(&self, _variable: u32, _text: &str) -> Option<bool> {
+        None
+    }
+
     /// Checks the arguments of a function.
     ///
     /// # Errors
@@ -36,6 +41,16 @@ pub trait Scope<'a> {
         _budget: &Budget,
     ) -> Result<Option<Val<'a, Self::Data>>> {
         Err(Fault::no_overload())
+    }
+
+    /// As [`call`](Self::call) of a function with one constant text; `None` if it must be called with its arguments.
+    fn call_with_text(
+        &self,
+        _function: Function,
+        _text: &str,
+        _budget: &Budget,
+    ) -> Option<Result<Option<Val<'a, Self::Data>>>> {
+        None
     }
 
     /// Records the result of a part of the expression.

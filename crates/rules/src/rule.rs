@@ -352,7 +352,7 @@ impl Compiled {
     /// The verdict where no branch holds.
     fn not_yet(&self, run: &Run<'_>, asked: &Asked<'_>) -> Verdict {
         let basis = asked.basis;
-        let status = kstatus::Known::find("", "status").and_then(|known| run.object.known(known));
+        let status = run.object.known(kstatus::Known::STATUS);
         let has_status = status.is_some_and(says_something);
         let words = self.otherwise.as_ref().map(|words| asked.words(words, asked.draft.otherwise.as_ref()));
         if let Some(message) = run.conditions.lagging() {

@@ -58,7 +58,16 @@ impl Template {
 
     /// The text for an object; what is absent is left out.
     pub(crate) fn render<'e>(&'e self, scope: &Scope<'e>) -> String {
-        let mut text = String::new();
+        // Most are one text, or one field.
+        let mut text = match self.0.as_slice() {
+            [Part::Text(text)] if text.len() <= MAX_TEXT_BYTES => return trimmed(text).to_owned(),
+            [Part::Expression(program)] => match scope.evaluate(program) {
+                Ok(Val::Text(text)) if text.len() <= MAX_TEXT_BYTES => return trimmed(&text).to_owned(),
+                Err(_) => return String::new(),
+                Ok(value) => return rendered(&value),
+            },
+            parts => String::with_capacity(32 * parts.len()),
+        };
         for part in &self.0 {
             let mut out = Bounded { text: &mut text };
             let written = match part {
@@ -74,8 +83,25 @@ impl Template {
                 break;
             }
         }
-        if text.trim().len() == text.len() { text } else { text.trim().to_owned() }
+        if trimmed(&text).len() == text.len() { text } else { trimmed(&text).to_owned() }
     }
+}
+
+fn rendered(value: &Val<'_>) -> String {
+    let mut text = String::new();
+    // The text may be full.
+    let _ = match value {
+        Val::Text(value) => Bounded { text: &mut text }.write_str(value),
+        value => write!(Bounded { text: &mut text }, "{}", Plain(value)),
+    };
+    trimmed(&text).to_owned()
+}
+
+/// As `trim`, which costs more than the text where it is plain.
+fn trimmed(text: &str) -> &str {
+    let is_plain = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_graphic);
+    let bytes = text.as_bytes();
+    if is_plain(bytes.first()) && is_plain(bytes.last()) { text } else { text.trim() }
 }
 
 /// Position of the closing bracket, after nested ones and quotes.

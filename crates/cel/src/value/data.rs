@@ -36,6 +36,11 @@ pub trait Data<'a>: Copy + fmt::Debug {
     /// The keys of a map.
     fn keys(self) -> Vec<Text<'a>>;
 
+    /// The members of a map; `None` if they must be looked up by [`keys`](Self::keys).
+    fn members(self) -> Option<Vec<(Text<'a>, Val<'a, Self>)>> {
+        None
+    }
+
     /// Steps of looking up a member or an element.
     fn steps(self) -> u64 {
         0

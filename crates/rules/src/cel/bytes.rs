@@ -80,6 +80,14 @@ impl<'a> Data<'a> for Bytes<'a> {
         self.0.members().map(|(key, _)| shared(key)).collect()
     }
 
+    fn members(self) -> Option<Vec<(Text<'a>, Val<'a>)>> {
+        let members: Vec<_> = self.0.members().map(|(key, node)| (shared(key), value(node))).collect();
+        // Of two members with one key the last counts, for both.
+        let mut keys: Vec<&str> = members.iter().map(|(key, _)| &**key).collect();
+        keys.sort_unstable();
+        keys.windows(2).all(|pair| pair.first() != pair.last()).then_some(members)
+    }
+
     fn steps(self) -> u64 {
         const BYTES: usize = 256;
         const MEMBERS: usize = 16;

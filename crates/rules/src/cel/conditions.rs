@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use kstatus::{ConditionFields, Known, Member, Node, Object};
-use settled_cel::value::{List, Map, Text};
+use settled_cel::value::{Data as _, List, Map, Text};
 use settled_cel::{Budget, Fault, Function};
 
 use super::bytes::{Bytes, Val, text, value};
@@ -19,7 +19,7 @@ pub(crate) struct Conditions<'e> {
 /// A generation, which some controllers write as text.
 fn generation(node: Option<Node<'_>>) -> Option<i64> {
     let node = node?;
-    value(node).as_int().or_else(|| node.as_str()?.trim().parse().ok())
+    node.as_int().or_else(|| value(node).as_int()).or_else(|| node.as_str()?.trim().parse().ok())
 }
 
 /// A condition where it lies.
@@ -30,23 +30,19 @@ impl<'e> Conditions<'e> {
         Self { object, generation: OnceCell::new(), steps: OnceCell::new() }
     }
 
-    fn known(&self, parent: &str, key: &str) -> Option<Node<'e>> {
-        Known::find(parent, key).and_then(|known| self.object.known(known))
-    }
-
     fn generation(&self) -> Option<i64> {
-        *self.generation.get_or_init(|| generation(self.known("metadata", "generation")))
+        *self.generation.get_or_init(|| generation(self.object.known(Known::GENERATION)))
     }
 
     fn steps(&self) -> u64 {
         *self.steps.get_or_init(|| {
-            self.known("status", "conditions").map_or(0, |conditions| value(conditions).steps())
+            self.object.known(Known::CONDITIONS).map_or(0, |conditions| Bytes(conditions).steps())
         })
     }
 
     /// Whether the controller has seen the latest generation.
     pub(crate) fn is_observed(&self) -> bool {
-        let observed = self.known("status", "observedGeneration");
+        let observed = self.object.known(Known::OBSERVED_GENERATION);
         matches!((generation(observed), self.generation()), (Some(observed), Some(latest)) if observed == latest)
     }
 
@@ -63,13 +59,9 @@ impl<'e> Conditions<'e> {
 
     /// A condition of `status.conditions`.
     pub(crate) fn get(&self, type_: &str) -> Found<'e> {
-        // Most are compared without a copy.
-        let is_plain = !type_.contains('\\');
-        self.object.conditions().find(|condition| {
-            condition.member(Member::Type).is_some_and(|node| {
-                if is_plain { node.is(type_) } else { node.as_str().is_some_and(|text| text == type_) }
-            })
-        })
+        self.object
+            .conditions()
+            .find(|condition| condition.member(Member::Type).is_some_and(|node| node.is(type_)))
     }
 
     /// The condition of a type: of `status.conditions`, or of the list that the method is called on.
@@ -98,8 +90,7 @@ impl<'e> Conditions<'e> {
             budget.step(1)?;
             if let Val::Map(Map::Data(Bytes(element))) = element? {
                 let condition = ConditionFields::of(element);
-                let found = condition.member(Member::Type).and_then(Node::as_str);
-                if found.is_some_and(|found| found == type_) {
+                if condition.member(Member::Type).is_some_and(|found| found.is(type_)) {
                     return Ok(Some(condition));
                 }
             }
@@ -123,7 +114,7 @@ impl<'e> Conditions<'e> {
         budget: &Budget,
     ) -> Result<Option<Val<'e>>, Fault> {
         // Its status and its generation are looked for in it.
-        budget.step(2 * found.as_ref().map_or(0, |found| value(found.element).steps()))?;
+        budget.step(2 * found.as_ref().map_or(0, |found| Bytes(found.element).steps()))?;
         let member = |member| {
             let member = found.as_ref().and_then(|condition| condition.member(member)).and_then(Node::as_str);
             text(member.unwrap_or_default())

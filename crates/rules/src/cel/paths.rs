@@ -3,13 +3,23 @@
 use std::cell::Cell;
 use std::fmt;
 
-use kstatus::{Known, Node, Object};
+use kstatus::{Key, Known, Node, Object};
 
 /// The fields that the expressions of a rule name, parents before children.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     list: Vec<Path>,
     slots: u32,
+    /// Of the object itself.
+    children: Children,
+}
+
+/// The paths with a slot that are one key longer than another one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Children {
+    last: Option<u32>,
+    /// A bit for each length of a key, modulo 64: most members of a map need no comparison.
+    lengths: u64,
 }
 
 #[derive(Debug)]
@@ -17,6 +27,9 @@ struct Path {
     parent: Option<u32>,
     key: Box<str>,
     place: Place,
+    children: Children,
+    /// The one of its parent's children before it.
+    before: Option<u32>,
     /// Another path begins with this one.
     has_children: bool,
 }
@@ -42,13 +55,48 @@ impl Paths {
                 _ => None,
             },
         };
-        if let Some(parent) = parent.and_then(|parent| self.list.get_mut(parent as usize)) {
-            parent.has_children = true;
+        let number = self.list.len() as u32;
+        let children = match parent.and_then(|parent| self.list.get_mut(parent as usize)) {
+            Some(parent) => {
+                parent.has_children = true;
+                &mut parent.children
+            }
+            None => &mut self.children,
+        };
+        let mut before = None;
+        if known.is_none() {
+            children.lengths |= 1 << (key.len() % 64);
+            before = children.last.replace(number);
         }
         let place = known.map_or(Place::Slot(self.slots), Place::Known);
         self.slots += u32::from(known.is_none());
-        self.list.push(Path { parent, key: key.into(), place, has_children: false });
-        (self.list.len() - 1) as u32
+        self.list.push(Path {
+            parent,
+            key: key.into(),
+            place,
+            children: Children::default(),
+            before,
+            has_children: false,
+        });
+        number
+    }
+
+    /// The path that a member of a map has, of those that begin with the map's path and have a slot.
+    fn child(&self, of: Children, key: Key<'_>) -> Option<u32> {
+        if key.plain_length().is_some_and(|length| of.lengths & (1 << (length % 64)) == 0) {
+            return None;
+        }
+        let mut child = of.last;
+        while let Some(path) = child.and_then(|number| self.list.get(number as usize)) {
+            if key.is(&path.key) {
+                return match path.place {
+                    Place::Slot(slot) => Some(slot),
+                    Place::Known(_) => None,
+                };
+            }
+            child = path.before;
+        }
+        None
     }
 
     pub(crate) fn show(&self, path: u32) -> impl fmt::Display + '_ {
@@ -115,26 +163,50 @@ impl<'e> Fields<'e> {
         if path == ROOT {
             return Some(self.object.root());
         }
-        let Path { parent, key, place, .. } = self.paths.list.get(path as usize)?;
+        let Path { parent, place, .. } = self.paths.list.get(path as usize)?;
         let is_there = |node: &Node<'_>| !node.is_null();
         let slot = match place {
             Place::Known(known) => return self.object.known(*known).filter(is_there),
-            Place::Slot(slot) => {
-                let slot = *slot as usize;
-                self.few.get(slot).or_else(|| self.more.get(slot.checked_sub(FEW)?))?
+            Place::Slot(slot) => self.slot(*slot)?,
+        };
+        if matches!(slot.get(), Slot::Unread) {
+            match parent {
+                None => self.read(Some(self.object.root()), self.paths.children),
+                Some(parent) => {
+                    let children = self.paths.list.get(*parent as usize).map(|path| path.children);
+                    self.read(self.get(*parent), children.unwrap_or_default());
+                }
             }
-        };
-        match slot.get() {
-            Slot::Found(node) => return Some(node),
-            Slot::Absent => return None,
-            Slot::Unread => {}
         }
-        let found = match parent {
-            None => self.object.root().get(key),
-            Some(parent) => self.get(*parent).and_then(|parent| parent.get(key)),
-        };
-        let found = found.filter(is_there);
-        slot.set(found.map_or(Slot::Absent, Slot::Found));
-        found
+        match slot.get() {
+            Slot::Found(node) => Some(node),
+            Slot::Absent | Slot::Unread => None,
+        }
+    }
+
+    fn slot(&self, number: u32) -> Option<&Cell<Slot<'e>>> {
+        let number = number as usize;
+        self.few.get(number).or_else(|| self.more.get(number.checked_sub(FEW)?))
+    }
+
+    /// Fills the slots of all members of a map that some expression names: one pass, since a map's text is read from its
+    /// beginning.
+    fn read(&self, map: Option<Node<'e>>, children: Children) {
+        let mut child = children.last;
+        while let Some(path) = child.and_then(|number| self.paths.list.get(number as usize)) {
+            if let Place::Slot(slot) = path.place
+                && let Some(slot) = self.slot(slot)
+            {
+                slot.set(Slot::Absent);
+            }
+            child = path.before;
+        }
+        let Some(map) = map else { return };
+        for (key, value) in map.entries() {
+            if let Some(slot) = self.paths.child(children, key).and_then(|slot| self.slot(slot)) {
+                // Of two members with one key the last counts.
+                slot.set(if value.is_null() { Slot::Absent } else { Slot::Found(value) });
+            }
+        }
     }
 }

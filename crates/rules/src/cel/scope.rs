@@ -104,6 +104,13 @@ impl<'e> settled_cel::Scope<'e> for Scope<'e> {
         self.fields.get(variable).map(|node| Ok(value(node)))
     }
 
+    fn is_text(&self, variable: u32, text: &str) -> Option<bool> {
+        if self.run.seen.is_some() {
+            return None;
+        }
+        self.fields.get(variable).filter(|node| node.is_string()).map(|node| node.is(text))
+    }
+
     fn check(&self, function: Function, args: &[Val<'e>], budget: &Budget) -> Result<(), Fault> {
         limits::check(function, args, budget)
     }
@@ -147,6 +154,27 @@ impl<'e> settled_cel::Scope<'e> for Scope<'e> {
                 return self.run.conditions.answer(function, found, budget);
             }
         }))
+    }
+
+    fn call_with_text(
+        &self,
+        function: Function,
+        text: &str,
+        budget: &Budget,
+    ) -> Option<Result<Option<Val<'e>>, Fault>> {
+        let is_of_condition = !matches!(
+            function,
+            Function::AtLeast
+                | Function::Ratio
+                | Function::Observed
+                | Function::SecondsSince
+                | Function::Worst
+        );
+        is_of_condition.then(|| {
+            budget.step(text.len() as u64 / 256)?;
+            let found = self.run.conditions.find(None, text, budget)?;
+            self.run.conditions.answer(function, found, budget)
+        })
     }
 
     fn observe(&self, program: &Program, place: Place, value: &Result<Val<'e>, Fault>) {

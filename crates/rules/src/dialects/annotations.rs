@@ -63,11 +63,11 @@ impl<'a> Found<'a> {
     /// One pass over the annotations. Most objects have none that matter, and cost no allocation.
     pub(crate) fn on(object: &Object<'a>) -> Self {
         let mut found = Self::default();
-        let annotations = Known::find("metadata", "annotations").and_then(|known| object.known(known));
-        for (key, value) in annotations.into_iter().flat_map(kstatus::Node::members) {
-            if let Some((_, wanted)) = IGNORED.iter().find(|(known, _)| *known == key) {
+        let Some(annotations) = object.known(Known::ANNOTATIONS) else { return found };
+        for (key, value) in annotations.entries() {
+            if let Some((_, wanted)) = IGNORED.iter().find(|(known, _)| key.is(known)) {
                 found.ignored |= value.is(wanted);
-            } else if let Some(at) = SAYING.iter().position(|known| *known == key)
+            } else if let Some(at) = SAYING.iter().position(|known| key.is(known))
                 && let Some(slot) = found.texts.get_or_insert_default().get_mut(at)
             {
                 *slot = value.as_str();
