@@ -108,6 +108,11 @@ impl Batch {
         self.len = end;
     }
 
+    /// The bytes of the batch, including those that will be moved to the next batch.
+    pub fn text(&self) -> &[u8] {
+        self.data()
+    }
+
     pub(crate) fn data(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

@@ -21,6 +21,7 @@ mod set;
 mod template;
 
 pub use cases::{CaseFailure, CaseReport, run_cases};
+pub use dialects::crd::ANNOTATIONS as CRD_ANNOTATIONS;
 pub use dialects::import::{Import, import};
 pub use document::{LoadError, LoadErrors};
 pub use expression::{Evaluation, Expression, InvalidExpression};
@@ -28,7 +29,7 @@ pub use inspect::{AskedRule, Explanation, RuleInfo, Tried};
 pub use propose::{Proposal, Proposals};
 pub use provenance::{ControllerSource, ObservedGeneration, Provenance};
 pub use rule::Outcome;
-pub use set::{Builder, Decider, RuleSet};
+pub use set::{Builder, Decider, Definition, RuleSet};
 
 /// Whether all of the built-in pack is sound, and how many rules it has: for the tests of this crate.
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use kstatus::{Basis, Confidence, CustomRule, Object, Options, Profile, Verdict};
@@ -91,6 +92,8 @@ pub struct RuleSet {
     crd: Layer,
     /// Rules of definitions that were added after it was built.
     learned: RwLock<Vec<Arc<Rule>>>,
+    /// Whether there are some: most sets have none, and then the lock is not taken for each object.
+    has_learned: AtomicBool,
     builtin: bool,
     /// None where annotations of objects are no rules.
     annotations: Option<Cache>,
@@ -163,11 +166,37 @@ impl Builder {
             user: Layer::new(rules),
             crd: Layer::new(crd_rules),
             learned: RwLock::default(),
+            has_learned: AtomicBool::new(false),
             builtin: self.builtin,
             annotations: self.annotations.then(Cache::default),
             notes,
             confidence: self.confidence,
         }
+    }
+}
+
+/// The rule that the annotations of a CustomResourceDefinition give.
+#[derive(Debug)]
+pub struct Definition(Vec<Arc<Rule>>);
+
+impl Definition {
+    /// Reads a definition, as [`RuleSet::add_definition`] does; none where no annotation is a rule.
+    ///
+    /// # Errors
+    /// When the rule can't be read, with lines and columns of `json`; `name` is their file.
+    pub fn read(name: &str, json: &str) -> Result<Option<Self>, LoadErrors> {
+        let mut loaded = Loaded::default();
+        load(&name.into(), json, &mut loaded);
+        for rule in &loaded.crd_rules {
+            if let Err(wrong) = rule.check() {
+                loaded.errors.extend(wrong);
+            }
+        }
+        if !loaded.errors.is_empty() {
+            return Err(LoadErrors(loaded.errors));
+        }
+        let rules: Vec<Arc<Rule>> = loaded.crd_rules.into_iter().map(Arc::new).collect();
+        Ok(if rules.is_empty() { None } else { Some(Self(rules)) })
     }
 }
 
@@ -191,24 +220,24 @@ impl RuleSet {
     /// # Errors
     /// When it can't be read; then there is none.
     pub fn add_definition(&self, name: &str, json: &str) -> Result<bool, LoadErrors> {
-        let mut loaded = Loaded::default();
-        load(&name.into(), json, &mut loaded);
-        for rule in &loaded.crd_rules {
-            if let Err(wrong) = rule.check() {
-                loaded.errors.extend(wrong);
-            }
-        }
-        if !loaded.errors.is_empty() {
-            return Err(LoadErrors(loaded.errors));
-        }
+        let definition = Definition::read(name, json)?;
+        let is_some = definition.is_some();
+        definition.into_iter().for_each(|definition| self.learn(definition));
+        Ok(is_some)
+    }
+
+    /// Adds the rule of a definition for the objects that are evaluated from now on.
+    pub fn learn(&self, definition: Definition) {
         let mut learned = self.learned.write().unwrap_or_else(PoisonError::into_inner);
-        let before = learned.len();
-        learned.extend(loaded.crd_rules.into_iter().map(Arc::new));
-        Ok(learned.len() > before)
+        learned.extend(definition.0);
+        self.has_learned.store(true, Ordering::Release);
     }
 
     /// The rule of a definition that was added, for a kind.
     fn learned(&self, group: &str, kind: &str) -> Option<Arc<Rule>> {
+        if !self.has_learned.load(Ordering::Acquire) {
+            return None;
+        }
         let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
         // The last one is the newest.
         learned.iter().rev().find(|rule| rule.draft().matches.fits_type(group, kind)).cloned()

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use settled_manifest::{Batch, Malformed};
@@ -22,6 +23,7 @@ pub(crate) fn run(args: &AugmentArgs) -> Result<ExitCode, CommandError> {
     let started = Instant::now();
     let amend = Amend::new(arguments::verdicts(&args.verdict)?, args.output);
     let inputs = Inputs::new(&args.input, "augment")?;
+    amend.how.learn(&args.input);
     let mut writer = Writer { out: output::stdout(), envelope: None, input: None, document: 0 };
     let mut report = Report::default();
     let stopped = pipeline::run(inputs, arguments::settings(&args.input), &amend, |event| match event {
@@ -108,7 +110,8 @@ impl Work for Amend {
             }
             bytes.len()
         };
-        reader.objects(batch, |found| {
+        let rules = Arc::clone(&how.rules);
+        reader.objects_with_rules(input, batch, &rules, |found| {
             marks.push(match found {
                 Err(error) => Mark::Malformed(error),
                 Ok((object, json)) => match how.rules.augment(json, &how.options) {

@@ -21,6 +21,8 @@ const EXTENSIONS: [&str; 5] = ["yaml", "yml", "json", "jsonl", "ndjson"];
 pub(crate) struct Input {
     /// The path as it was named or found; `-` for standard input.
     pub(crate) source: Arc<str>,
+    /// Where it is, if it can be read more than once.
+    pub(crate) path: Option<PathBuf>,
     pub(crate) reader: io::Result<Box<dyn Read + Send>>,
 }
 
@@ -30,6 +32,8 @@ pub(crate) struct Inputs {
     levels: Vec<vec::IntoIter<Item>>,
     /// Canonical paths of visited directories, to detect loops of symbolic links.
     seen: HashSet<PathBuf>,
+    /// Only what can be read more than once.
+    only_files: bool,
 }
 
 /// Something to read.
@@ -81,7 +85,12 @@ impl Inputs {
             items.extend(matching.into_iter().map(Item::Path));
         }
         items.extend(kustomization.map(|dir| Item::Kustomization(dir.to_owned())));
-        Self { levels: vec![items.into_iter()], seen: HashSet::new() }
+        Self { levels: vec![items.into_iter()], seen: HashSet::new(), only_files: false }
+    }
+
+    /// Without what can be read only once: standard input, pipes, URLs, kustomizations.
+    pub(crate) fn only_files(self) -> Self {
+        Self { only_files: true, ..self }
     }
 
     /// Files and subdirectories of a directory, sorted.
@@ -127,30 +136,38 @@ impl Iterator for Inputs {
             };
             let path = match item {
                 Item::Path(path) => path,
+                Item::Url(_) | Item::Kustomization(_) if self.only_files => continue,
                 Item::Url(url) => {
                     let reader = download(&url).map(in_memory);
-                    return Some(Input { source: url.into(), reader });
+                    return Some(Input { source: url.into(), path: None, reader });
                 }
                 Item::Kustomization(dir) => {
                     let reader = kustomize::build(&dir).map(in_memory);
-                    return Some(Input { source: dir.to_string_lossy().into(), reader });
+                    return Some(Input { source: dir.to_string_lossy().into(), path: None, reader });
                 }
             };
             let named = self.levels.len() == 1;
             if named && is_stdin(&path) {
-                return Some(Input { source: "-".into(), reader: Ok(Box::new(io::stdin())) });
+                if self.only_files {
+                    continue;
+                }
+                return Some(Input { source: "-".into(), path: None, reader: Ok(Box::new(io::stdin())) });
             }
             let source = path.to_string_lossy().into();
             if !path.is_dir() {
+                let is_file = path.is_file();
+                if self.only_files && !is_file {
+                    continue;
+                }
                 let reader = File::open(&path).map(|file| Box::new(file) as Box<dyn Read + Send>);
-                return Some(Input { source, reader });
+                return Some(Input { source, path: is_file.then_some(path), reader });
             }
             match self.list(&path) {
                 Ok(paths) => {
                     let paths: Vec<Item> = paths.into_iter().map(Item::Path).collect();
                     self.levels.push(paths.into_iter());
                 }
-                Err(error) => return Some(Input { source, reader: Err(error) }),
+                Err(error) => return Some(Input { source, path: None, reader: Err(error) }),
             }
         }
     }

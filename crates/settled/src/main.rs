@@ -8,6 +8,7 @@ mod cli;
 mod cluster;
 mod command;
 mod complete;
+mod definitions;
 mod duration;
 mod error;
 mod filter;

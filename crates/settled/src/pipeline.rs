@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use settled_manifest::{Batch, Limits, Splitter};
 
+use crate::definitions;
 use crate::error::CommandError;
 use crate::inputs::{Input, Inputs};
 
@@ -38,6 +39,8 @@ pub(crate) struct InputId {
     pub(crate) source: Arc<str>,
     /// Counts the inputs.
     pub(crate) ordinal: u64,
+    /// It can be read only once.
+    pub(crate) is_stream: bool,
     /// In what syntax the very first input is written.
     pub(crate) first_syntax: Syntax,
 }
@@ -221,6 +224,14 @@ struct Dealer {
 struct Abandoned;
 
 impl Dealer {
+    /// Waits until no batch is under way.
+    fn wait(&mut self) -> Result<(), Abandoned> {
+        while self.under_way > 0 {
+            self.under_way -= self.released.recv().map_err(|_| Abandoned)?;
+        }
+        Ok(())
+    }
+
     fn deal(&mut self, input: &InputId, job: Job<Batch>) -> Result<(), Abandoned> {
         if let Job::Batch(_, bytes) = job {
             while self.under_way > 0 && self.under_way + bytes > BATCHES_BYTES_MAX {
@@ -242,8 +253,8 @@ fn read(
     dealer: &mut Dealer,
 ) -> Result<(), Abandoned> {
     let mut syntax = None;
-    for (ordinal, Input { source, reader }) in (0..).zip(inputs) {
-        let mut id = InputId { source, ordinal, first_syntax: Syntax::Json };
+    for (ordinal, Input { source, path, reader }) in (0..).zip(inputs) {
+        let mut id = InputId { source, ordinal, is_stream: path.is_none(), first_syntax: Syntax::Json };
         let reader = reader.and_then(|mut reader| {
             let begin = peek(&mut reader)?;
             syntax = syntax.or_else(|| syntax_of(&begin));
@@ -257,7 +268,15 @@ fn read(
                     match splitter.next_batch(recycled.try_recv().unwrap_or_default()) {
                         Ok(Some(batch)) => {
                             let bytes = batch.size();
+                            // A CRD with a rule counts for all objects after it, and for none before it.
+                            let is_alone = id.is_stream && definitions::mentions(batch.text());
+                            if is_alone {
+                                dealer.wait()?;
+                            }
                             dealer.deal(&id, Job::Batch(batch, bytes))?;
+                            if is_alone {
+                                dealer.wait()?;
+                            }
                         }
                         Ok(None) => break Job::End,
                         Err(error) => break Job::Unreadable(error),

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kstatus::{Known, Node, Object, Options, Problem, Status, Verdict};
+use kstatus::{Known, Node, Object, Options, Problem, Profile, Status, Verdict};
 use settled_manifest::{Batch, Item, Malformed, Scratch};
 use settled_rules::RuleSet;
 
-use crate::cli::Sort;
+use crate::cli::{InputArgs, Sort};
+use crate::definitions::{self, Pending};
+use crate::inputs::Inputs;
+use crate::pipeline::InputId;
 
 /// Identity and creation time of an object.
 #[derive(Clone, Debug, Default)]
@@ -122,6 +125,24 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// As [`objects`](Self::objects), where a CRD of a stream that has a rule counts for the objects after it.
+    pub(crate) fn objects_with_rules(
+        &mut self,
+        input: &InputId,
+        batch: &Batch,
+        rules: &RuleSet,
+        mut each: impl FnMut(Found<'_>),
+    ) {
+        let mut pending = Pending::of(input, batch, rules);
+        self.objects(batch, |found| {
+            let json = found.as_ref().map_or(&[][..], |(_, json)| *json);
+            each(found);
+            pending.pass(json, rules);
+        });
+    }
+}
+
 /// How verdicts are given.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdicts {
@@ -129,14 +150,25 @@ pub(crate) struct Verdicts {
     pub(crate) rules: Arc<RuleSet>,
 }
 
+impl Verdicts {
+    /// Adds the rules of CRDs in the files of the input.
+    pub(crate) fn learn(&self, args: &InputArgs) {
+        if self.options.profile == Profile::Settled {
+            let inputs = Inputs::of(&args.files, args.kustomize.as_deref());
+            definitions::learn(inputs, &self.rules, args.max_object_size);
+        }
+    }
+}
+
 /// Calls `each` with a verdict on all that is in the batch, in its order.
 pub(crate) fn verdicts(
     reader: &mut Reader,
+    input: &InputId,
     batch: &Batch,
     how: &Verdicts,
     mut each: impl FnMut(&Identity<'_>, &dyn Fn() -> Verdict),
 ) {
-    reader.objects(batch, |found| match found {
+    reader.objects_with_rules(input, batch, &how.rules, |found| match found {
         Ok((object, _)) => each(&Identity::of(object), &|| how.rules.verdict(object, &how.options)),
         Err(error) => each(&Identity::default(), &|| malformed(&error, &how.options)),
     });

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kstatus::Basis;
@@ -173,6 +174,7 @@ fn explain(args: &RulesExplainArgs) -> Result<ExitCode, CommandError> {
         reader: Reader::default(),
     };
     let inputs = Inputs::new(&args.input, "rules explain")?;
+    work.how.learn(&args.input);
     let (mut shown, mut hidden, mut passed, mut unreadable) = (0, 0, 0, 0);
     let mut out = output::stdout();
     let stopped = pipeline::run(inputs, arguments::settings(&args.input), &work, |event| match event {
@@ -256,10 +258,11 @@ impl Work for Explain {
         explained.iter().map(text).sum()
     }
 
-    fn work(&mut self, _: &InputId, batch: &settled_manifest::Batch, texts: &mut Vec<Explained>) {
+    fn work(&mut self, input: &InputId, batch: &settled_manifest::Batch, texts: &mut Vec<Explained>) {
         let Self { how, filter, reader } = self;
         texts.clear();
-        reader.objects(batch, |found| {
+        let rules = Arc::clone(&how.rules);
+        reader.objects_with_rules(input, batch, &rules, |found| {
             texts.push(match found {
                 Ok((object, _)) => {
                     let identity = Identity::of(object);

@@ -10,6 +10,11 @@ pub(crate) fn print_line(line: &str) {
     io::stderr().lock().write_all(format!("{line}\n").as_bytes()).ok();
 }
 
+/// A warning: what is read goes on.
+pub(crate) fn warning(message: &str) {
+    print_line(&format!("{} {}", Palette::stderr().warning("warning:"), text::clean(message)));
+}
+
 /// Says that an input can't be read. The rest of them go on.
 pub(crate) fn unreadable(source: &str, error: &io::Error) {
     let label = Palette::stderr().error("error:");

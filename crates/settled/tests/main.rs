@@ -5,6 +5,7 @@
 mod apply;
 mod augment;
 mod complete;
+mod definitions;
 mod docs;
 mod errors;
 mod filters;

@@ -10,6 +10,9 @@ use crate::matching::Match;
 
 const ANNOTATION: &str = "settled.dev/rule";
 
+/// Annotations of CRDs that are rules.
+pub const ANNOTATIONS: [&str; 2] = [ANNOTATION, krane::ANNOTATION];
+
 pub(super) fn read(item: Item<'_, '_>, out: &mut Output<'_>) -> bool {
     let annotation =
         |key: &str| item.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(key));

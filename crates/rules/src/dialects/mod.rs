@@ -10,7 +10,7 @@
 
 pub(crate) mod annotations;
 pub(crate) mod argo;
-mod crd;
+pub(crate) mod crd;
 mod flux;
 mod helm;
 pub(crate) mod import;

@@ -33,6 +33,7 @@ pub(super) fn run(
             .hint("name a type, as in settled status pods -l app=web; filter files with --kind and --name"));
     }
     let inputs = Inputs::new(&args.input, "status")?;
+    evaluator.how.learn(&args.input);
     let mut report = Report::default();
     let mut writer = Writer::new(args, evaluator.form, evaluator.sort);
     let stopped = pipeline::run(inputs, arguments::settings(&args.input), evaluator, |event| match event {

@@ -102,7 +102,8 @@ pub(super) fn run(
     let source = source(&args.cluster);
     let mut report = Report::default();
     let mut writer = Writer::new(args, evaluator.form, evaluator.sort);
-    let input = InputId { source: Arc::clone(&source), ordinal: 0, first_syntax: Syntax::Json };
+    let input =
+        InputId { source: Arc::clone(&source), ordinal: 0, is_stream: true, first_syntax: Syntax::Json };
     let written = found.targets.chunks(ROWS_AT_ONCE).try_for_each(|targets| {
         let rows = rows_of(&evaluator, targets, &resources, &source);
         writer.rows(&input, &rows, &mut report)

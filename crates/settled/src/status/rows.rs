@@ -96,7 +96,7 @@ impl Work for Evaluator {
         rows.marks.clear();
         rows.measure.clear();
         let mut reader = std::mem::take(&mut self.reader);
-        row::verdicts(&mut reader, batch, &self.how, |identity, verdict| {
+        row::verdicts(&mut reader, input, batch, &self.how, |identity, verdict| {
             self.row(identity, verdict, &input.source, rows);
         });
         self.reader = reader;
