@@ -5,7 +5,9 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
 
+use kstatus::Profile;
 use serde_json::value::RawValue;
+use settled_rules::RuleSet;
 
 use crate::bench::verdict::{options, workloads};
 use crate::measure::{Table, figure};
@@ -14,7 +16,9 @@ use crate::{Outcome, oracle, process};
 /// The hidden task that runs in valgrind: file, profile, passes.
 pub(crate) const CHILD: &str = "callgrind-child";
 
-const PROFILES: [&str; 2] = ["kstatus", "settled"];
+/// The profiles of the library, and the pack.
+const CONTESTANTS: [&str; 3] = ["kstatus", "settled", PACK];
+const PACK: &str = "pack";
 
 /// Counts and prints.
 pub(crate) fn run() -> Outcome<()> {
@@ -23,13 +27,14 @@ pub(crate) fn run() -> Outcome<()> {
         return Ok(());
     }
     println!("\n### Instructions per object, bytes to verdict\n");
-    let mut table = Table::new(["workload", "`kstatus`", "`settled`", "`settled`, per byte"]);
+    let mut table =
+        Table::new(["workload", "`kstatus`", "`settled`", "per byte", "with the pack", "per byte"]);
     let file = oracle::cache()?.join(format!("callgrind-{}.json", std::process::id()));
     for workload in &workloads()? {
         fs::write(&file, workload.objects.join(&b'\n'))?;
         let objects = workload.objects.len() as f64;
-        let mut per_object = [0.0; 2];
-        for (profile, per_object) in PROFILES.iter().zip(&mut per_object) {
+        let mut per_object = [0.0; 3];
+        for (profile, per_object) in CONTESTANTS.iter().zip(&mut per_object) {
             // The difference of two runs excludes reading the workload.
             let [few, many] = [1_u32, 4].map(|passes| instructions(&file, profile, passes));
             *per_object = (many? - few?) / (3.0 * objects);
@@ -40,6 +45,8 @@ pub(crate) fn run() -> Outcome<()> {
             figure(per_object[0]),
             figure(per_object[1]),
             figure(per_object[1] / bytes),
+            figure(per_object[2]),
+            figure(per_object[2] / bytes),
         ]);
     }
     fs::remove_file(&file)?;
@@ -71,10 +78,15 @@ pub(crate) fn child(words: &[&str]) -> Outcome<bool> {
     let text = fs::read_to_string(file)?;
     let objects: Vec<&RawValue> =
         serde_json::Deserializer::from_str(&text).into_iter().collect::<Result<_, _>>()?;
-    let options = options(profile.parse()?)?;
+    let rules = (*profile == PACK).then(RuleSet::default);
+    let options = options(if rules.is_some() { Profile::Settled } else { profile.parse()? })?;
     for _ in 0..passes.parse::<u32>()? {
         for object in &objects {
-            black_box(kstatus::compute(black_box(object.get().as_bytes()), &options));
+            let json = black_box(object.get().as_bytes());
+            match &rules {
+                Some(rules) => black_box(rules.compute(json, &options)),
+                None => black_box(kstatus::compute(json, &options)),
+            };
         }
     }
     Ok(true)

@@ -410,6 +410,43 @@ fn object(
     json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec, "status": status})
 }
 
+/// An object of a manifest or a test case as an API server returns it: with identity, times and managed fields.
+pub(crate) fn served(random: &mut Random, object: &Value) -> Value {
+    let mut object = object.clone();
+    let app = object["kind"].as_str().unwrap_or_default().to_lowercase();
+    let (created, status) = (random.time(), object["status"].take());
+    let applied = json!({"metadata": {"labels": labels(&app)}, "spec": object["spec"]});
+    let entry = |manager: &str, fields: Value, subresource: &str| {
+        let mut entry = json!({
+            "apiVersion": object["apiVersion"], "fieldsType": "FieldsV1", "fieldsV1": fields,
+            "manager": manager, "operation": "Update", "time": created,
+        });
+        if !subresource.is_empty() {
+            set(&mut entry, "subresource", json!(subresource));
+        }
+        entry
+    };
+    let mut managed = vec![entry("helm", owned_fields(&applied), "")];
+    if !status.is_null() {
+        managed.push(entry("manager", owned_fields(&json!({"status": status})), "status"));
+    }
+    let Some(map) = object.as_object_mut() else { return object };
+    let metadata = map.entry("metadata").or_insert_with(|| json!({}));
+    set(metadata, "creationTimestamp", json!(created));
+    set(metadata, "labels", labels(&app));
+    set(metadata, "managedFields", Value::Array(managed));
+    set(metadata, "name", json!(NAME_MARK));
+    set(metadata, "namespace", json!("shop"));
+    set(metadata, "resourceVersion", json!(random.below(100_000_000).to_string()));
+    set(metadata, "uid", json!(random.uid()));
+    if status.is_null() {
+        map.remove("status");
+    } else {
+        map.insert("status".to_owned(), status);
+    }
+    object
+}
+
 /// The field set of a value in the format of managedFields: keys of maps, and items of lists by their merge key.
 fn owned_fields(value: &Value) -> Value {
     let mut fields = Map::new();
