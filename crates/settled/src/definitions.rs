@@ -14,7 +14,6 @@ use settled_manifest::{Batch, Item, Limits, Object, Scratch, Splitter};
 use settled_rules::{CRD_ANNOTATIONS, Definition, LoadError, RuleSet};
 
 use crate::inputs::Inputs;
-use crate::pipeline::InputId;
 use crate::stderr;
 
 static FINDERS: LazyLock<Vec<Finder<'static>>> =
@@ -79,10 +78,10 @@ fn learn_file(path: &Path, source: &str, rules: &RuleSet, object_bytes: usize) -
 pub(crate) struct Pending(VecDeque<(Vec<u8>, Definition)>);
 
 impl Pending {
-    pub(crate) fn of(input: &InputId, batch: &Batch, rules: &RuleSet) -> Self {
+    pub(crate) fn of(source: &str, batch: &Batch, rules: &RuleSet) -> Self {
         let mut pending = Self::default();
-        if input.is_stream && rules.reads_annotations() && mentions(batch.text()) {
-            read(batch, &input.source, |json, definition| pending.0.push_back((json.to_vec(), definition)));
+        if rules.reads_annotations() && mentions(batch.text()) {
+            read(batch, source, |json, definition| pending.0.push_back((json.to_vec(), definition)));
         }
         pending
     }

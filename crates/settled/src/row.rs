@@ -134,7 +134,10 @@ impl Reader {
         rules: &RuleSet,
         mut each: impl FnMut(Found<'_>),
     ) {
-        let mut pending = Pending::of(input, batch, rules);
+        let mut pending = match input.is_stream {
+            true => Pending::of(&input.source, batch, rules),
+            false => Pending::default(),
+        };
         self.objects(batch, |found| {
             let json = found.as_ref().map_or(&[][..], |(_, json)| *json);
             each(found);
