@@ -22,12 +22,17 @@ use recording::{MAX_LINE_LENGTH, Said, compare, from_text, to_text};
 use script::{Recorded, Script, Step, directory, scripts};
 
 /// Suites in the order of a complete run, with the server and the controllers that they need.
-const SUITES: [(&str, Kind, Beside); 4] = [
+const SUITES: [(&str, Kind, Beside); 5] = [
     ("kubectl", Kind::Ours, Beside::BuiltIn),
+    (CONTROLLERS, Kind::Ours, Beside::BuiltIn),
     ("helm", Kind::Ours, Beside::All),
     ("control-plane", Kind::Ours, Beside::All),
     ("restart", Kind::OursOnDisk, Beside::All),
 ];
+
+/// Suite of the example controllers, and their names.
+const CONTROLLERS: &str = "controllers";
+const EXAMPLES: [&str; 3] = ["bucket", "load_balancer", "pod_resize"];
 
 /// Default timeout of a step, in seconds.
 const PATIENCE: u64 = 60;
@@ -96,6 +101,9 @@ fn run_suite(
 ) -> Outcome<bool> {
     let Some(mut server) = server::start(kind)? else { return Ok(true) };
     let Some(place) = Place::new(&server, &ALL_PROGRAMS)? else { return Ok(true) };
+    if suite == CONTROLLERS {
+        place.add_examples(&EXAMPLES)?;
+    }
     let mut components = match beside {
         Beside::BuiltIn if kind != Kind::Real => Components::default(),
         beside => Components::start(&place, &server, beside, &[])?,

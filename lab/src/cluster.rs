@@ -75,6 +75,22 @@ impl Place {
         Ok(Some(Self { directory, bin, kubeconfig }))
     }
 
+    /// Adds examples of `crates/controller` as programs, with the profile and features of `cargo test --workspace`.
+    pub(crate) fn add_examples(&self, names: &[&str]) -> Outcome<()> {
+        let mut command = Command::new("cargo");
+        command.args(["build", "--quiet", "--locked", "--workspace"]).current_dir(corpora::root());
+        command.args(names.iter().flat_map(|name| ["--example", name]));
+        if !process::passes(&mut command)? {
+            return Err("the example controllers do not build".into());
+        }
+        let own = std::env::current_exe()?;
+        let target = own.parent().and_then(Path::parent).ok_or("this program lies in no directory")?;
+        for name in names {
+            symlink(target.join("debug/examples").join(name), self.bin.join(name))?;
+        }
+        Ok(())
+    }
+
     /// Sets the environment of a command: cluster and programs.
     pub(crate) fn environment(&self, command: &mut Command) {
         command.env("PATH", self.path()).env("HOME", &self.directory).env("KUBECONFIG", &self.kubeconfig);
@@ -106,6 +122,7 @@ impl Place {
             .env("KUBECONFIG", work.join("kubeconfig"))
             .env("ADMIN_KUBECONFIG", &self.kubeconfig)
             .env("CHART", corpora::root().join("conformance/clients/chart"))
+            .env("EXAMPLES", corpora::root().join("crates/controller/examples"))
             .env("LC_ALL", "C")
             .env("TZ", "UTC")
             .stdin(Stdio::null())
