@@ -10,7 +10,7 @@ use settled_conformance::IDENTITIES;
 
 use crate::oracle::{self, Oracle, Program};
 use crate::server::{self, Server};
-use crate::{Outcome, corpora, process};
+use crate::{Outcome, corpora, examples, process};
 
 /// Real controllers beside a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,18 +75,13 @@ impl Place {
         Ok(Some(Self { directory, bin, kubeconfig }))
     }
 
-    /// Adds examples of `crates/controller` as programs, with the profile and features of `cargo test --workspace`.
+    /// Adds examples of `crates/controller` as programs.
     pub(crate) fn add_examples(&self, names: &[&str]) -> Outcome<()> {
-        let mut command = Command::new("cargo");
-        command.args(["build", "--quiet", "--locked", "--workspace"]).current_dir(corpora::root());
-        command.args(names.iter().flat_map(|name| ["--example", name]));
-        if !process::passes(&mut command)? {
-            return Err("the example controllers do not build".into());
-        }
-        let own = std::env::current_exe()?;
-        let target = own.parent().and_then(Path::parent).ok_or("this program lies in no directory")?;
         for name in names {
-            symlink(target.join("debug/examples").join(name), self.bin.join(name))?;
+            symlink(
+                examples::build("settled-controller", name, examples::Beside::Tests)?,
+                self.bin.join(name),
+            )?;
         }
         Ok(())
     }

@@ -51,7 +51,8 @@ tasks
       --show                      print the output of each tool
       --write-docs                only write the table of differences into docs/comparison.md
   clients [SUITE[/SCRIPT]…]   client scripts on `settled serve` with their recorded output on kube-apiserver:
-                              kubectl, helm, control-plane (kube-controller-manager, kube-scheduler, kwok), restart
+                              kubectl, controllers (the kit's examples), helm, control-plane (kube-controller-manager,
+                              kube-scheduler, kwok), restart
     --record                    run kube-apiserver only, and record the output
     --real                      compare kube-apiserver with its recordings
     --meant                     show intended differences, too
