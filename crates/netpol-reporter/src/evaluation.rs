@@ -1,4 +1,7 @@
-//! Evaluation of all policies at once: the conditions and rules to report for each.
+//! Evaluation of the policies of whole namespaces: the conditions and rules to report for each.
+//!
+//! A verdict depends on the provider and on the other policies of the namespace, which may isolate the same pods or count towards the
+//! same limit. It depends on no other namespace, so that a change costs as much as its namespace has policies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,17 +41,20 @@ pub(crate) struct Desired {
     pub(crate) rules: Vec<Value>,
 }
 
+/// Policies by namespace.
+pub(crate) type Policies = BTreeMap<Box<str>, BTreeMap<ObjectKey, Observed>>;
+
 /// The number of policies by provider and outcome.
 pub(crate) type Totals = BTreeMap<(String, &'static str), i64>;
 
-/// Result of an evaluation.
-#[derive(Debug, Default)]
-pub(crate) struct Evaluation {
-    pub(crate) desired: BTreeMap<ObjectKey, Arc<Desired>>,
-    pub(crate) totals: Totals,
+/// What is to be reported in one namespace.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    desired: BTreeMap<ObjectKey, Arc<Desired>>,
+    totals: Totals,
 }
 
-impl Evaluation {
+impl Part {
     fn new(policies: &BTreeMap<ObjectKey, Observed>) -> Self {
         let desired = policies.iter().map(|(key, observed)| {
             let desired = Desired {
@@ -78,20 +84,74 @@ impl Evaluation {
     }
 }
 
-/// Evaluates all policies by all providers of the cluster. No snapshot of pods is taken: what depends on pods, nodes or Services is left
-/// to `settled netpol check`.
+/// What is to be reported for all policies.
+#[derive(Debug, Default)]
+pub(crate) struct Evaluation {
+    parts: BTreeMap<Box<str>, Part>,
+    totals: Totals,
+}
+
+impl Evaluation {
+    /// What is to be reported for a policy.
+    pub(crate) fn desired(&self, key: &ObjectKey) -> Option<Arc<Desired>> {
+        self.parts.get(&key.namespace)?.desired.get(key).cloned()
+    }
+
+    /// A policy that was evaluated.
+    pub(crate) fn first(&self) -> Option<ObjectKey> {
+        self.parts.values().find_map(|part| part.desired.keys().next()).cloned()
+    }
+
+    pub(crate) const fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Takes new evaluations of whole namespaces. Returns the policies whose verdict changed.
+    pub(crate) fn take(&mut self, parts: BTreeMap<Box<str>, Part>) -> Vec<ObjectKey> {
+        let mut changed = Vec::new();
+        for (namespace, new) in parts {
+            for (label, count) in &new.totals {
+                *self.totals.entry(label.clone()).or_default() += count;
+            }
+            let old = if new.desired.is_empty() {
+                self.parts.remove(&namespace)
+            } else {
+                self.parts.insert(namespace.clone(), new)
+            };
+            let old = old.unwrap_or_default();
+            for (label, count) in &old.totals {
+                *self.totals.entry(label.clone()).or_default() -= count;
+            }
+            let Some(new) = self.parts.get(&namespace) else { continue };
+            let is_new =
+                |(key, desired): &(&ObjectKey, &Arc<Desired>)| old.desired.get(*key) != Some(*desired);
+            changed.extend(new.desired.iter().filter(is_new).map(|(key, _)| key.clone()));
+        }
+        changed
+    }
+}
+
+/// Evaluates the policies of these namespaces by all providers of the cluster. No snapshot of pods is taken: what depends on pods, nodes
+/// or Services is left to `settled netpol check`.
 pub(crate) fn evaluate(
     profiles: &Profiles,
     providers: &Providers,
-    policies: &BTreeMap<ObjectKey, Observed>,
-) -> Evaluation {
-    let mut evaluation = Evaluation::new(policies);
-    if let Some(reason) = &providers.unknown {
-        for (key, observed) in policies {
-            let unknown = conditions::unknown_provider(observed.parsed.generation, reason);
-            evaluation.add(key, ("", Outcome::Unknown), unknown, Vec::new());
+    policies: &Policies,
+) -> BTreeMap<Box<str>, Part> {
+    let mut parts: BTreeMap<Box<str>, Part> =
+        policies.iter().map(|(namespace, policies)| (namespace.clone(), Part::new(policies))).collect();
+    let mut add = |key: &ObjectKey, outcome, conditions, rules| {
+        if let Some(part) = parts.get_mut(&key.namespace) {
+            part.add(key, outcome, conditions, rules);
         }
-        return evaluation;
+    };
+    let all = || policies.values().flatten();
+    if let Some(reason) = &providers.unknown {
+        for (key, observed) in all() {
+            let unknown = conditions::unknown_provider(observed.parsed.generation, reason);
+            add(key, ("", Outcome::Unknown), unknown, Vec::new());
+        }
+        return parts;
     }
     let cluster = unread();
     let index = ClusterIndex::new(&cluster);
@@ -99,26 +159,26 @@ pub(crate) fn evaluate(
         let prefix = prefix(profiles, &providers.found, reference);
         match profiles.provider(reference) {
             Ok(provider) => {
-                let all = policies.values().map(|observed| &*observed.parsed);
-                let evaluator = Evaluator::new(&provider, all, Some(&index));
-                for (key, observed) in policies {
+                let parsed = all().map(|(_, observed)| &*observed.parsed);
+                let evaluator = Evaluator::new(&provider, parsed, Some(&index));
+                for (key, observed) in all() {
                     let verdict = evaluator.check(&observed.parsed);
                     let conditions = conditions::conditions(&verdict, prefix.as_deref());
                     let rules = rules(reference, &verdict);
-                    evaluation.add(key, (&reference.name, verdict.outcome), conditions, rules);
+                    add(key, (&reference.name, verdict.outcome), conditions, rules);
                 }
             }
             Err(error) => {
                 let reason = error.to_string();
-                for (key, observed) in policies {
+                for (key, observed) in all() {
                     let unknown = conditions::unknown_provider(observed.parsed.generation, &reason);
                     let unknown = unknown.map(|condition| prefixed(condition, prefix.as_deref()));
-                    evaluation.add(key, (&reference.name, Outcome::Unknown), unknown, Vec::new());
+                    add(key, (&reference.name, Outcome::Unknown), unknown, Vec::new());
                 }
             }
         }
     }
-    evaluation
+    parts
 }
 
 /// A cluster of which nothing is known.
@@ -227,20 +287,36 @@ mod tests {
         Providers { found: names.iter().map(|name| name.parse().unwrap()).collect(), unknown: None }
     }
 
-    fn policies() -> BTreeMap<ObjectKey, Observed> {
+    fn policy(namespace: &str, name: &str, generation: i64, spec: &Value) -> (ObjectKey, Observed) {
         let object = json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-            "metadata": {"name": "a", "namespace": "default", "uid": "1", "generation": 3},
-            "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"ports": [{"port": 30000, "endPort": 32000}]}]},
+            "metadata": {"name": name, "namespace": namespace, "uid": "1", "generation": generation},
+            "spec": spec,
         });
-        let parsed = Arc::new(parse_policy(&object, "default").unwrap());
-        BTreeMap::from([(ObjectKey::new("default", "a"), Observed { uid: "1".to_owned(), parsed })])
+        let parsed = Arc::new(parse_policy(&object, namespace).unwrap());
+        (ObjectKey::new(namespace, name), Observed { uid: "1".to_owned(), parsed })
+    }
+
+    fn by_namespace(list: impl IntoIterator<Item = (ObjectKey, Observed)>) -> Policies {
+        let mut policies = Policies::new();
+        for (key, observed) in list {
+            policies.entry(key.namespace.clone()).or_default().insert(key, observed);
+        }
+        policies
+    }
+
+    fn policies() -> Policies {
+        let spec = json!({
+            "podSelector": {}, "policyTypes": ["Egress"], "egress": [{"ports": [{"port": 30000, "endPort": 32000}]}],
+        });
+        by_namespace([policy("default", "a", 3, &spec)])
     }
 
     /// Type and status of each condition.
     fn found(providers: &Providers) -> Vec<(String, String)> {
-        let evaluation = evaluate(&Profiles::embedded().0, providers, &policies());
-        let desired = evaluation.desired.values().next().unwrap();
+        let mut evaluation = Evaluation::default();
+        let changed = evaluation.take(evaluate(&Profiles::embedded().0, providers, &policies()));
+        let desired = evaluation.desired(&changed[0]).unwrap();
         assert!(desired.conditions.iter().all(|condition| condition.observed_generation == 3));
         let text = |condition: &Condition| (condition.condition_type.clone(), condition.status.to_string());
         desired.conditions.iter().map(text).collect()
@@ -282,5 +358,55 @@ mod tests {
         }
         let none = Providers { found: Vec::new(), unknown: Some("not readable".to_owned()) };
         assert_eq!(found(&none), unknown);
+    }
+
+    /// Namespace by namespace, the verdicts are those of all policies at once, and a change is that of its namespace.
+    #[test]
+    fn namespaces_do_not_depend_on_each_other() {
+        let deny = json!({"podSelector": {}, "policyTypes": ["Egress"]});
+        let web = json!({
+            "podSelector": {"matchLabels": {"app": "web"}}, "policyTypes": ["Egress"],
+            "egress": [{"ports": [{"port": 30000, "endPort": 32000}]}],
+        });
+        // Each provider loses another part: a range, a direction, a policy, and a limit over all policies.
+        for name in [
+            "cilium@1.15.0",
+            "openshift-sdn@4.10.0",
+            "flannel@0.25.0",
+            "aws-vpc-cni@1.18.0",
+            "kube-router@1.5.0",
+        ] {
+            let providers = providers(&[name]);
+            let profiles = Profiles::embedded().0;
+            let list = || {
+                ["one", "two", "three"].into_iter().flat_map(|namespace| {
+                    let web = policy(namespace, "web", 1, &web);
+                    let deny = (namespace != "two").then(|| policy(namespace, "deny", 1, &deny));
+                    std::iter::once(web).chain(deny)
+                })
+            };
+            let mut whole = Evaluation::default();
+            assert_eq!(whole.take(evaluate(&profiles, &providers, &by_namespace(list()))).len(), 5, "{name}");
+            let mut single = Evaluation::default();
+            for (namespace, policies) in by_namespace(list()) {
+                let policies = Policies::from([(namespace, policies)]);
+                single.take(evaluate(&profiles, &providers, &policies));
+            }
+            for (key, _) in list() {
+                assert_eq!(whole.desired(&key), single.desired(&key), "{name} {key}");
+            }
+            assert_eq!(whole.totals(), single.totals(), "{name}");
+            assert_eq!(whole.totals().values().sum::<i64>(), 5, "{name}");
+
+            // A new generation is a change of that policy only; what is the same is not written again.
+            let changed = by_namespace([policy("two", "web", 2, &web)]);
+            let changed = whole.take(evaluate(&profiles, &providers, &changed));
+            assert_eq!(changed, [ObjectKey::new("two", "web")], "{name}");
+            // The last policy of a namespace goes.
+            let gone = Policies::from([("two".into(), BTreeMap::new())]);
+            assert_eq!(whole.take(evaluate(&profiles, &providers, &gone)), [], "{name}");
+            assert_eq!(whole.desired(&ObjectKey::new("two", "web")), None, "{name}");
+            assert_eq!(whole.totals().values().sum::<i64>(), 4, "{name}");
+        }
     }
 }

@@ -26,10 +26,12 @@ struct LocationLabel {
 /// | metric | labels | value |
 /// |---|---|---|
 /// | `settled_netpol_policies` | `provider`, `outcome` | policies |
+/// | `settled_netpol_evaluated_policies_total` | | policies that were evaluated: after a change, those of its namespace |
 /// | `settled_netpol_location` | `location` | 1 for where conditions are written |
 /// | `settled_netpol_owned_by_others_total` | | conditions that another manager owns, and that were left alone |
 pub(crate) struct ReportMetrics {
     policies: Family<PolicyLabels, Gauge>,
+    evaluated: Counter,
     location: Family<LocationLabel, Gauge>,
     pub(crate) owned_by_others: Counter,
     known: Mutex<BTreeSet<(String, &'static str)>>,
@@ -39,6 +41,7 @@ impl ReportMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let this = Self {
             policies: Family::default(),
+            evaluated: Counter::default(),
             location: Family::default(),
             owned_by_others: Counter::default(),
             known: Mutex::default(),
@@ -48,6 +51,11 @@ impl ReportMetrics {
                 "settled_netpol_policies",
                 "Policies by provider and outcome",
                 this.policies.clone(),
+            );
+            registry.register(
+                "settled_netpol_evaluated_policies",
+                "Policies that were evaluated",
+                this.evaluated.clone(),
             );
             registry.register(
                 "settled_netpol_location",
@@ -63,7 +71,8 @@ impl ReportMetrics {
         this
     }
 
-    pub(crate) fn set_totals(&self, totals: &Totals) {
+    pub(crate) fn evaluated(&self, count: usize, totals: &Totals) {
+        self.evaluated.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.extend(totals.keys().cloned());
         for (provider, outcome) in known.iter() {

@@ -21,7 +21,7 @@ use settled_netpol::conditions::Condition;
 use tokio::sync::watch;
 
 use crate::CONTROLLER;
-use crate::evaluation::{Desired, Evaluation};
+use crate::evaluation::{Desired, Evaluation, Part};
 use crate::location::{Location, discover};
 use crate::metrics::ReportMetrics;
 use crate::report;
@@ -68,7 +68,7 @@ pub(crate) struct Reporter {
     statuses: StatusWriter<DynamicObject>,
     report_statuses: StatusWriter<DynamicObject>,
     events: Recorder,
-    evaluation: Mutex<Arc<Evaluation>>,
+    evaluation: Mutex<Evaluation>,
     location: watch::Sender<Location>,
     metrics: ReportMetrics,
 }
@@ -79,12 +79,13 @@ impl Reporter {
         let instance = std::env::var("POD_NAME").ok();
         let reporter = EventReporter { controller: format!("settled.dev/{CONTROLLER}"), instance };
         let events = Recorder::new(client.clone(), reporter, clock.clone());
-        let writer = |resource: ApiResource| {
+        let writer = |resource: ApiResource, force: bool| {
             let events = events.clone();
-            status_writer(&client, &clock, resource)
+            status_writer(&client, &clock, resource, force)
                 .on_fight(move |fight| events.record(fight.event(), fight.object.clone()))
         };
-        let (statuses, report_statuses) = (writer(policies()), writer(report::resource()));
+        // A status is shared with others. A report is the reporter's, so that nobody makes it one of another generation.
+        let (statuses, report_statuses) = (writer(policies(), false), writer(report::resource(), true));
         let writes = WriteMetrics::new(&runtime.metrics);
         writes.status("netpol-status", &statuses);
         writes.status("netpol-report", &report_statuses);
@@ -110,24 +111,23 @@ impl Reporter {
         }
     }
 
-    fn evaluation(&self) -> MutexGuard<'_, Arc<Evaluation>> {
+    fn evaluation(&self) -> MutexGuard<'_, Evaluation> {
         self.evaluation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a new evaluation. Returns the policies whose verdict changed.
-    pub(crate) fn replace(&self, new: Evaluation) -> Vec<ObjectKey> {
-        self.metrics.set_totals(&new.totals);
-        let new = Arc::new(new);
-        let old = std::mem::replace(&mut *self.evaluation(), Arc::clone(&new));
-        let is_new = |(key, desired): &(&ObjectKey, &Arc<Desired>)| old.desired.get(*key) != Some(*desired);
-        new.desired.iter().filter(is_new).map(|(key, _)| key.clone()).collect()
+    /// Takes new evaluations of namespaces. Returns the policies whose verdict changed.
+    pub(crate) fn take(&self, evaluated: usize, parts: BTreeMap<Box<str>, Part>) -> Vec<ObjectKey> {
+        let mut evaluation = self.evaluation();
+        let changed = evaluation.take(parts);
+        self.metrics.evaluated(evaluated, evaluation.totals());
+        changed
     }
 
     /// A policy and what is to be reported for it; None if the evaluation is of another incarnation or generation: the next one brings
     /// the policy back.
     fn current(&self, key: &ObjectKey) -> Option<(Arc<DynamicObject>, Arc<Desired>)> {
         let policy = self.policies.get(key)?;
-        let desired = self.evaluation().desired.get(key).cloned()?;
+        let desired = self.evaluation().desired(key)?;
         let is_evaluated = policy.metadata.uid.as_ref() == Some(&desired.uid)
             && policy.metadata.generation.unwrap_or_default() == desired.generation;
         is_evaluated.then_some((policy, desired))
@@ -386,10 +386,10 @@ impl Reporter {
 
     /// Writes the status of one policy, and reads it.
     async fn is_gate_on(&self) -> bool {
-        let keys: Vec<ObjectKey> = self.evaluation().desired.keys().take(1).cloned().collect();
-        let Some((policy, desired)) = keys.first().and_then(|key| self.current(key)) else { return false };
+        let first = self.evaluation().first();
+        let Some((policy, desired)) = first.and_then(|key| self.current(&key)) else { return false };
         // Without a memory of what the API server did not take.
-        let writer = status_writer(&self.client, &self.clock, policies());
+        let writer = status_writer(&self.client, &self.clock, policies(), false);
         if !matches!(self.apply_status(&writer, &policy, &desired).await, Ok(Outcome::Written { .. })) {
             return false;
         }
@@ -422,9 +422,14 @@ impl Reporter {
     }
 }
 
-fn status_writer(client: &Client, clock: &Clock, resource: ApiResource) -> StatusWriter<DynamicObject> {
+fn status_writer(
+    client: &Client,
+    clock: &Clock,
+    resource: ApiResource,
+    force: bool,
+) -> StatusWriter<DynamicObject> {
     StatusWriter::with_kind(client.clone(), CONTROLLER, resource)
-        .mode(WriteMode::Apply { force: false })
+        .mode(WriteMode::Apply { force })
         // Verdicts are of the object that was read: another generation has another one.
         .attempts(1)
         .clock(clock.clone())

@@ -1,6 +1,6 @@
 //! Run of the reporter: discovery, caches, evaluations and workers, until the process is to end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep, timeout};
 
 use crate::detection::{self, Providers};
-use crate::evaluation::{Evaluation, Observed, evaluate};
+use crate::evaluation::{Observed, Part, Policies, evaluate};
 use crate::location::{Location, Served, discover};
 use crate::reconcile::Reporter;
 use crate::{CONTROLLER, Config};
@@ -127,7 +127,8 @@ struct Evaluations<'r> {
 }
 
 impl Evaluations<'_> {
-    /// Evaluates all policies whenever the spec of one, or a provider, has changed, and queues those whose conditions are to change.
+    /// Evaluates a namespace whenever the spec of a policy in it has changed, and all when a provider has, and queues the policies whose
+    /// conditions are to change.
     async fn run(&self, mut providers: watch::Receiver<Option<Arc<Providers>>>) {
         if self.reporter.policies.wait_until_ready().await.is_err() {
             return;
@@ -137,25 +138,35 @@ impl Evaluations<'_> {
             return;
         }
         self.health.set_ready(PROVIDERS, true);
-        let mut policies: BTreeMap<ObjectKey, Observed> = BTreeMap::new();
+        let mut policies = Policies::new();
         let mut changes = self.reporter.policies.changes();
         let mut beat = interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut is_new, mut touched) = (true, Vec::new());
+        // Namespaces with a policy that was not evaluated yet, and policies with an event.
+        let (mut changed, mut touched) = (BTreeSet::new(), Vec::new());
+        let mut is_provider_new = true;
         loop {
             while let Some(Some(change)) = changes.next().now_or_never() {
-                is_new |= note(&mut policies, &change);
+                changed.extend(note(&mut policies, &change));
                 touched.push(change.key);
             }
-            is_new |= providers.has_changed().unwrap_or_default();
-            if is_new {
+            is_provider_new |= providers.has_changed().unwrap_or_default();
+            if is_provider_new {
+                changed.extend(policies.keys().cloned());
+            }
+            if !changed.is_empty() {
                 let found = providers.borrow_and_update().clone().unwrap_or_default();
-                let Some(evaluation) = self.evaluate(found, &policies).await else { continue };
-                for key in self.reporter.replace(evaluation) {
+                let Some((count, parts)) = self.evaluate(found, &policies, &changed).await else { continue };
+                for key in self.reporter.take(count, parts) {
                     self.queue.add(key, 0);
                 }
-                is_new = false;
+                for namespace in std::mem::take(&mut changed) {
+                    if policies.get(&namespace).is_some_and(BTreeMap::is_empty) {
+                        policies.remove(&namespace);
+                    }
+                }
             }
+            is_provider_new = false;
             for key in touched.drain(..) {
                 self.queue.add(key, CHANGED);
             }
@@ -166,31 +177,37 @@ impl Evaluations<'_> {
                     if changed.is_err() {
                         return;
                     }
-                    is_new = true;
+                    is_provider_new = true;
                 }
                 change = changes.next() => {
                     let Some(change) = change else { return };
-                    is_new |= note(&mut policies, &change);
+                    changed.extend(note(&mut policies, &change));
                     touched.push(change.key);
                 }
             }
         }
     }
 
-    /// None if the evaluation failed: it is tried again.
+    /// Evaluates these namespaces, and counts their policies. None if the evaluation failed: it is tried again.
     async fn evaluate(
         &self,
         providers: Arc<Providers>,
-        policies: &BTreeMap<ObjectKey, Observed>,
-    ) -> Option<Evaluation> {
-        if policies.len() <= MAX_INLINE {
-            return Some(evaluate(&self.config.profiles, &providers, policies));
+        policies: &Policies,
+        namespaces: &BTreeSet<Box<str>>,
+    ) -> Option<(usize, BTreeMap<Box<str>, Part>)> {
+        let namespaces = namespaces
+            .iter()
+            .map(|namespace| (namespace.clone(), policies.get(namespace).cloned().unwrap_or_default()));
+        let policies: Policies = namespaces.collect();
+        let count = policies.values().map(BTreeMap::len).sum();
+        if count <= MAX_INLINE {
+            return Some((count, evaluate(&self.config.profiles, &providers, &policies)));
         }
-        let (config, policies) = (Arc::clone(self.config), policies.clone());
+        let config = Arc::clone(self.config);
         let evaluated =
             tokio::task::spawn_blocking(move || evaluate(&config.profiles, &providers, &policies));
         match evaluated.await {
-            Ok(evaluation) => Some(evaluation),
+            Ok(parts) => Some((count, parts)),
             Err(error) => {
                 tracing::error!(%error, "an evaluation failed");
                 sleep(BACKOFF.max).await;
@@ -200,25 +217,29 @@ impl Evaluations<'_> {
     }
 }
 
-/// Records a change of a policy. Returns whether there is anything new to evaluate.
-fn note(policies: &mut BTreeMap<ObjectKey, Observed>, change: &Change<DynamicObject>) -> bool {
-    let Some(policy) = &change.new else { return policies.remove(&change.key).is_some() };
+/// Records a change of a policy. Returns its namespace if there is anything new to evaluate.
+fn note(policies: &mut Policies, change: &Change<DynamicObject>) -> Option<Box<str>> {
+    let namespace = &change.key.namespace;
+    let removed =
+        |policies: &mut Policies| policies.get_mut(namespace)?.remove(&change.key).map(|_| namespace.clone());
+    let Some(policy) = &change.new else { return removed(policies) };
     let uid = policy.metadata.uid.clone().unwrap_or_default();
     let generation = policy.metadata.generation;
-    let known = policies.get(&change.key);
+    let known = policies.get(namespace).and_then(|policies| policies.get(&change.key));
     if known.is_some_and(|known| {
         known.uid == uid && generation.is_some() && known.parsed.generation == generation
     }) {
-        return false;
+        return None;
     }
     match parsed(policy) {
         Ok(parsed) => {
-            policies.insert(change.key.clone(), Observed { uid, parsed: Arc::new(parsed) });
-            true
+            let observed = Observed { uid, parsed: Arc::new(parsed) };
+            policies.entry(namespace.clone()).or_default().insert(change.key.clone(), observed);
+            Some(namespace.clone())
         }
         Err(error) => {
             tracing::error!(policy = %change.key, %error, "cannot read a policy");
-            policies.remove(&change.key).is_some()
+            removed(policies)
         }
     }
 }

@@ -1,10 +1,12 @@
-//! A way to a server that can be taken away, and that notes what is written.
+//! A way to a server that can be taken away, that can refuse status writes, and that notes what is written.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
+use serde_json::json;
 
 /// Stands between the reporter and the server. Copies are the same.
 #[derive(Clone)]
@@ -13,6 +15,8 @@ pub(crate) struct Front(Arc<State>);
 struct State {
     client: Mutex<Option<Client>>,
     writes: Mutex<Vec<String>>,
+    /// Code and reason of the answers to the next status writes, which do not reach the server.
+    refusals: Mutex<VecDeque<(u16, &'static str)>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -21,7 +25,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Front {
     pub(crate) fn new(client: Client) -> Self {
-        Self(Arc::new(State { client: Mutex::new(Some(client)), writes: Mutex::default() }))
+        let state =
+            State { client: Mutex::new(Some(client)), writes: Mutex::default(), refusals: Mutex::default() };
+        Self(Arc::new(state))
     }
 
     /// A client whose requests pass here.
@@ -39,6 +45,16 @@ impl Front {
         *lock(&self.0.client) = client;
     }
 
+    /// Refuses the next status write with this code and reason; several calls, several writes.
+    pub(crate) fn refuse(&self, code: u16, reason: &'static str) {
+        lock(&self.0.refusals).push_back((code, reason));
+    }
+
+    /// How many status writes are still to be refused.
+    pub(crate) fn refusals(&self) -> usize {
+        lock(&self.0.refusals).len()
+    }
+
     /// What was written so far, without Events: verb and path.
     pub(crate) fn writes(&self) -> Vec<String> {
         lock(&self.0.writes).clone()
@@ -54,7 +70,22 @@ impl State {
         let path = request.uri().path();
         if *request.method() != Method::GET && !path.contains("/events") {
             lock(&self.writes).push(format!("{} {path}", request.method()));
+            if path.ends_with("/status")
+                && let Some((code, reason)) = lock(&self.refusals).pop_front()
+            {
+                return Ok(refusal(code, reason));
+            }
         }
         client.send(request).await
     }
+}
+
+/// The answer of an API server that refuses a request.
+fn refusal(code: u16, reason: &str) -> Response<Body> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "refused by the test", "reason": reason, "code": code,
+    });
+    let body = Body::from(status.to_string().into_bytes());
+    Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
 }

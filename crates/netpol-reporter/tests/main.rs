@@ -8,6 +8,7 @@ mod harness;
 mod load;
 mod outages;
 mod permissions;
+mod refusals;
 mod reports;
 mod stories;
 mod strangers;

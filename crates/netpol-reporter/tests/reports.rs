@@ -188,5 +188,33 @@ async fn what_others_write_into_a_report_is_restored() {
     beside.patch_status("a", &PatchParams::default(), &nothing).await.unwrap();
     let report = wait(&beside, "a", |report| statuses(report).len() == 3).await;
     assert!(field(&report, "Accepted", "reason").is_some());
+    // Nor is the report of another generation left as it is, whoever wrote it.
+    for generation in [0, 7] {
+        let stale = Patch::Merge(json!({"status": {"policyGeneration": generation}}));
+        beside.patch_status("a", &PatchParams::default(), &stale).await.unwrap();
+        wait(&beside, "a", |report| report.data["status"]["policyGeneration"] == 1).await;
+    }
+    // With the next generation of the policy, all of it is of that one.
+    let spec = Patch::Merge(json!({"spec": {"egress": [{"ports": [{"protocol": "TCP", "port": 443}]}]}}));
+    let changed = api.patch("a", &PatchParams::default(), &spec).await.unwrap();
+    assert_eq!(changed.metadata.generation, Some(2));
+    let report = wait(&beside, "a", |report| report.data["status"]["policyGeneration"] == 2).await;
+    assert_eq!(statuses(&report), three("True", "False", "False"));
+    assert_eq!(report.data["status"]["rules"], json!([]));
     reporter.stop().await;
+}
+
+/// The script that runs kubectl on reports, also on kube-apiserver, has the CRD that is printed.
+#[test]
+fn the_crd_of_the_kubectl_script_is_the_one_that_is_printed() {
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/clients/kubectl/network-policy-report.yaml");
+    let value = |yaml: &str| -> serde_json::Value {
+        let mut json = Vec::new();
+        settled_manifest::yaml_to_json(yaml.as_bytes(), &mut json).unwrap();
+        serde_json::from_slice(&json).unwrap()
+    };
+    let script = value(&std::fs::read_to_string(path).unwrap());
+    let crd = value(script["files"]["crd.yaml"].as_str().unwrap());
+    assert_eq!(crd, settled_netpol_reporter::report::definition());
 }
