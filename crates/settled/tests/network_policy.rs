@@ -1,8 +1,12 @@
 //! NetworkPolicies with conditions: from the server to the verdict (KEP-2943, the first user story).
 
+use std::process::{Child, Command, Stdio};
+
 use serde_json::{Value, json};
 
 use crate::live::Cluster;
+use crate::serve::Served;
+use crate::support::Folder;
 
 const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
 
@@ -65,4 +69,83 @@ fn conditions_decide() {
     report(&cluster, &json!([condition("cilium.io/Accepted", "RuleApplied", "in force", 2)]));
     assert_eq!(status(&cluster, ""), pair("Current", "Accepted"));
     assert_eq!(cluster.settled("wait netpol/egress --timeout=60s -q").code(), 0);
+}
+
+/// `settled netpol report` as a process; killed when dropped.
+struct Reporter(Child);
+
+impl Reporter {
+    fn start(cluster: &Cluster, provider: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_settled"));
+        command.args(["netpol", "report", "--provider", provider]).env_remove("RUST_LOG");
+        command.env("KUBECONFIG", &cluster.server.kubeconfig);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Without the field of the conditions, a report beside the policy has them, and all commands read it as the status of the policy: the
+/// developer's story, and the administrator's upgrade.
+#[test]
+fn a_report_is_the_status_of_its_policy() {
+    let server = Served::start(&["--memory", "--feature-gates", "NetworkPolicyStatus=false"]);
+    let cluster = Cluster { server, folder: Folder::new(&[]) };
+    cluster.folder.write("crd.yaml", &cluster.settled("netpol report --print-crd").stdout());
+    let policy = json!({
+        "metadata": {"name": "egress"},
+        "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"ports": [{"port": 30000, "endPort": 32000}]}]},
+    });
+    send(&cluster, "application/json", &format!("POST {POLICIES}"), &policy);
+    assert_eq!(status(&cluster, ""), pair("Current", "NoStatusKind"));
+    // With the kind of reports, and without a report, it is the same.
+    assert_eq!(cluster.settled("apply -f crd.yaml --wait -q").code(), 0);
+    assert_eq!(status(&cluster, ""), pair("Current", "NoStatusKind"));
+    assert_eq!(cluster.settled("wait netpol/egress --timeout=60s -q").code(), 0);
+
+    let reported = |generation: u64| {
+        let condition = format!("--for=jsonpath={{.status.policyGeneration}}={generation}");
+        let run = cluster.settled("wait netpolreport/egress --timeout=60s -q").arg(condition);
+        assert_eq!(run.code(), 0, "a report of generation {generation}");
+    };
+    let old = Reporter::start(&cluster, "cilium@1.15");
+    reported(1);
+    let (found, reason) = status(&cluster, "");
+    assert_eq!((found != "Current", &*reason), (true, "PartialFailure"), "{found}");
+    let message = "allows only port 30000 of 30000-32000";
+    let text = cluster.transcript("wait netpol/egress --timeout=60s --grace configuration=0s");
+    assert!(text.starts_with("exit code: 1\n"), "{text}");
+    assert!(text.contains("PartialFailure") && text.contains(message), "{text}");
+    let why = cluster.settled("why netpol/egress").output();
+    let why = String::from_utf8(why.stdout).unwrap();
+    assert!(why.contains("NetworkPolicyReport/egress") && why.contains(message), "{why}");
+    let tree = cluster.settled("tree netpol/egress").output();
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    assert!(tree.contains("NetworkPolicy/egress") && tree.contains("NetworkPolicyReport/egress"), "{tree}");
+    assert!(tree.contains(message), "{tree}");
+
+    // A report of the generation before is no evidence.
+    drop(old);
+    let spec = json!({"spec": {"policyTypes": ["Egress", "Ingress"]}});
+    send(&cluster, "application/merge-patch+json", &format!("PATCH {POLICIES}/egress"), &spec);
+    assert_eq!(status(&cluster, ""), pair("InProgress", "LatestGenerationNotObserved"));
+    assert_eq!(cluster.settled("wait netpol/egress --timeout=1s -q --grace configuration=0s").code(), 3);
+
+    // The upgrade.
+    let new = Reporter::start(&cluster, "cilium@1.16");
+    assert_eq!(cluster.settled("wait netpol/egress --timeout=60s -q").code(), 0);
+    assert_eq!(status(&cluster, ""), pair("Current", "Accepted"));
+    let tree = cluster.settled("tree netpol/egress --full").stdout();
+    assert!(tree.contains("NetworkPolicyReport/egress"), "{tree}");
+    drop(new);
+    // Without the report, nobody reports again.
+    let reports = "/apis/netpol.settled.dev/v1alpha1/namespaces/default/networkpolicyreports";
+    send(&cluster, "application/json", &format!("DELETE {reports}/egress"), &json!({}));
+    assert_eq!(status(&cluster, ""), pair("Current", "NoStatusKind"));
 }

@@ -1,6 +1,6 @@
 //! The table of dependents: which kinds are watched when an object of a kind isn't done.
 
-use crate::id::ObjectId;
+use crate::id::{ObjectId, POLICY_REPORT_GROUP, POLICY_REPORT_KIND};
 use crate::record::Record;
 
 /// How to find what belongs to an object.
@@ -44,6 +44,8 @@ const KINDS: &[(&str, &str, &[Child])] = &[
         "Service",
         &[child("discovery.k8s.io", "EndpointSlice", By::Label("kubernetes.io/service-name")), POD],
     ),
+    // It has the conditions where the API server has no field for them.
+    ("networking.k8s.io", "NetworkPolicy", &[child(POLICY_REPORT_GROUP, POLICY_REPORT_KIND, By::Namespace)]),
     // Who uses the claim.
     ("", "PersistentVolumeClaim", &[child("", "Pod", By::Namespace)]),
 ];
@@ -145,6 +147,10 @@ mod tests {
             (
                 r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"selector":{"app":"web"}}}"#.to_owned(),
                 "EndpointSlice kubernetes.io/service-name=a, Pod app=web",
+            ),
+            (
+                r#"{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"a"}}"#.to_owned(),
+                "NetworkPolicyReport",
             ),
             (r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#.to_owned(), ""),
             (r#"{"apiVersion":"gateway.networking.k8s.io/v1","kind":"Gateway","metadata":{"name":"a"}}"#.to_owned(), ""),

@@ -6,6 +6,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+/// The kind of object that has the conditions of a NetworkPolicy: `settled netpol report` writes it.
+pub(crate) const POLICY_REPORT_GROUP: &str = "netpol.settled.dev";
+pub(crate) const POLICY_REPORT_KIND: &str = "NetworkPolicyReport";
+
 /// Which object: the identity that kstatus uses, without a version.
 ///
 /// Cheap to clone: thousands are kept, and reports name them again. Serialised with the keys `group`, `kind`, `namespace` and `name`;

@@ -79,7 +79,7 @@ pub mod parts {
     pub use crate::graph::{Graph, Put};
     pub use crate::id::IdParts;
     pub use crate::ids::{StreamId, TargetId};
-    pub use crate::observation::{Evidence, Now, Observation, ObservedFailure};
+    pub use crate::observation::{Evidence, Now, Observation, ObservedFailure, Reported};
     pub use crate::policy::Policy;
     pub use crate::record::{Record, Unread, not_found};
 }

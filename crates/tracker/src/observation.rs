@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kstatus::{FailureClass, Text};
+use kstatus::{FailureClass, Text, Verdict};
 
 use crate::condition::ConditionResult;
 use crate::id::Uid;
@@ -89,5 +89,18 @@ pub enum Observation<'a> {
         excuse: Option<&'static str>,
         /// What is known of its kind.
         evidence: Evidence,
+        /// The status that another object has of it.
+        reported: Reported<'a>,
     },
+}
+
+/// The status of an object that stands in another object.
+#[derive(Clone, Copy, Debug)]
+pub enum Reported<'a> {
+    /// There is no such object.
+    Nothing,
+    /// These objects were not read yet.
+    NotRead,
+    /// The verdict by that object.
+    Verdict(&'a Verdict),
 }

@@ -33,12 +33,13 @@ use crate::events::{EvidenceOptions, FetchedEvidence};
 use crate::evidence::evidence;
 use crate::explain;
 use crate::graph::Graph;
-use crate::id::{ObjectId, Uid};
+use crate::id::{ObjectId, POLICY_REPORT_GROUP, POLICY_REPORT_KIND, Uid};
 use crate::ids::{IdVec, StreamId, TargetId};
 use crate::limits::{Limits, Missing};
 use crate::logs::{LogFollower, LogMessage};
-use crate::observation::{Evidence, Now, Observation};
+use crate::observation::{Evidence, Now, Observation, Reported};
 use crate::policy::Policy;
+use crate::record::Record;
 use crate::report::{Event, Notice, Outcome, Report, State};
 use crate::stream::Message;
 use crate::target::{KindName, Target};
@@ -48,6 +49,7 @@ pub use overview::Overview;
 use reading::Patience;
 pub use request::{Causes, EvaluationOptions, Request, StartError};
 use state::{Answer, Covered, Denied, Down, Followed, Phase, Queued, Role, Stream, Urgency};
+use streams::is_of_reports;
 
 /// How long to wait before a server is asked again that did not answer to the first question.
 const START_BACKOFF: Duration = Duration::from_millis(250);
@@ -449,6 +451,12 @@ impl Tracker {
         let whole = record.is_some_and(|r| target.explored.as_ref() == Some(&r.uid)) && self.all_synced();
         let failures = record.map(|record| explain::failures(&self.graph, record)).unwrap_or_default();
         let absent;
+        let by_other = record.and_then(|record| explain::reported(&self.graph, record));
+        let reported = match &by_other {
+            Some(verdict) => Reported::Verdict(verdict),
+            None if record.is_some_and(|record| self.awaits_report(target, record)) => Reported::NotRead,
+            None => Reported::Nothing,
+        };
         let observation = match record {
             Some(record) => Observation::Present {
                 record,
@@ -456,6 +464,7 @@ impl Tracker {
                 whole,
                 excuse: explain::excuse(&self.graph, record).filter(|_| whole),
                 evidence: self.evidence_on(&record.id),
+                reported,
             },
             None if target.kind.is_none() => {
                 absent = self.evaluator.absent(now.wall);
@@ -487,8 +496,8 @@ impl Tracker {
             return false;
         };
         let record = self.graph.get(&target.id);
-        let verdict =
-            record.map(|record| (record.verdict.status, &record.verdict.reason, &record.verdict.message));
+        let verdict = by_other.as_ref().or_else(|| Some(&*record?.verdict));
+        let verdict = verdict.map(|verdict| (verdict.status, &verdict.reason, &verdict.message));
         let advisory = record.and_then(|record| explain::advisory(&self.graph, record));
         let remark = (self.policy.remark(number), advisory);
         let reported =
@@ -499,6 +508,15 @@ impl Tracker {
             target.reported = Some(reported);
         }
         news
+    }
+
+    /// Whether the status of a target may be in an object that was not read yet.
+    fn awaits_report(&self, target: &Followed, record: &Record) -> bool {
+        let is_read = |stream: &Stream| stream.synced || stream.ended;
+        explain::may_be_reported(record)
+            && self.resources.of_kind(POLICY_REPORT_GROUP, None, POLICY_REPORT_KIND).is_some()
+            && (target.explored.as_ref() != Some(&record.uid)
+                || !self.streams.iter().filter(|stream| is_of_reports(stream)).all(is_read))
     }
 
     /// Whether a target that is done may have something to say when its dependents are known.

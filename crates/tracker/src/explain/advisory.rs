@@ -4,6 +4,7 @@ use kstatus::{Status, reason};
 
 use super::pvc::{consumers, waits_for_consumer};
 use super::related::references;
+use super::reported::may_be_reported;
 use crate::graph::Graph;
 use crate::link::Link;
 use crate::record::Record;
@@ -64,6 +65,7 @@ fn without_endpoints(graph: &Graph, service: &Record) -> Option<String> {
 /// Whether [`advisory`] may have something to say of a target once its dependents are known.
 pub(crate) fn may_advise(target: &Record) -> bool {
     let kind = target.id.is("batch", "CronJob")
+        || may_be_reported(target)
         || target.id.is("networking.k8s.io", "Ingress")
         || target.id.is("gateway.networking.k8s.io", "HTTPRoute")
         || target.id.is("", "Service")

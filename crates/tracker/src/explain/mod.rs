@@ -7,6 +7,7 @@ mod chain;
 mod failures;
 mod pvc;
 mod related;
+mod reported;
 mod summary;
 mod tree;
 
@@ -14,5 +15,6 @@ pub(crate) use advisory::may_advise;
 pub use advisory::{advisory, excuse};
 pub use causes::causes;
 pub use failures::{failures, own_failure};
+pub(crate) use reported::{may_be_reported, reported};
 pub use summary::summary;
 pub use tree::branch;

@@ -3,6 +3,7 @@
 use kstatus::{Status, reason};
 
 use super::pvc::{consumers, waits_for_consumer};
+use super::reported::{is_outdated, is_report};
 use crate::facts::Facts;
 use crate::graph::Graph;
 use crate::id::ObjectId;
@@ -57,6 +58,9 @@ pub(super) fn is_current_child(graph: &Graph, parent: &Record, child: &Record) -
         let at = child.facts.as_ref().and_then(|facts| facts.since);
         let since = |sibling: &Record| !sibling.id.is("", "Event") && sibling.created > at;
         return !graph.owned(&parent.uid).any(since) && parent.verdict.status != Status::Current;
+    }
+    if is_report(child) {
+        return !is_outdated(parent, child);
     }
     let replaced = parent.id.is("apps", "Deployment") && child.id.is("apps", "ReplicaSet")
         || parent.id.is("apps", "DaemonSet") && child.id.is("", "Pod");

@@ -67,6 +67,11 @@ pub enum KindFacts {
         /// Its `volumeBindingMode`.
         binding_mode: Option<Box<str>>,
     },
+    /// Of a NetworkPolicyReport.
+    PolicyReport {
+        /// The generation of the policy that it is of.
+        generation: Option<i64>,
+    },
     /// Of an Event.
     Event {
         /// How often it was repeated.
@@ -113,6 +118,7 @@ impl KindFacts {
             }
             Self::Service { selector } => selector.is_empty(),
             Self::StorageClass { binding_mode } => binding_mode.is_none(),
+            Self::PolicyReport { generation } => generation.is_none(),
             Self::EndpointSlice { .. } | Self::Event { .. } => false,
         }
     }

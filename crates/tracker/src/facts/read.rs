@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use kstatus::{Known, Node, Object, Status};
 
 use super::{Completion, Crash, Facts, KindFacts, Labels, PodFacts, Ref};
+use crate::id::{POLICY_REPORT_GROUP, POLICY_REPORT_KIND};
 use crate::link::Link;
 
 /// Reads the facts of one kind.
@@ -48,6 +49,10 @@ const KINDS: &[(&str, &str, Reader)] = &[
         ));
     }),
     ("discovery.k8s.io", "EndpointSlice", endpoints),
+    (POLICY_REPORT_GROUP, POLICY_REPORT_KIND, |o, _, f| {
+        let generation = at(o, &["status", "policyGeneration"]).and_then(Node::as_int);
+        f.of_kind = KindFacts::PolicyReport { generation };
+    }),
     ("storage.k8s.io", "StorageClass", |o, _, f| {
         f.of_kind = KindFacts::StorageClass { binding_mode: word(o, &["volumeBindingMode"]) };
     }),

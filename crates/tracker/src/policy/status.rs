@@ -9,7 +9,7 @@ use crate::condition::{ConditionResult, WaitCondition};
 use crate::explain::summary;
 use crate::facts::{Completion, KindFacts};
 use crate::limits::Missing;
-use crate::observation::{Evidence, MinVersion, Now, Observation, ObservedFailure};
+use crate::observation::{Evidence, MinVersion, Now, Observation, ObservedFailure, Reported};
 use crate::record::Record;
 use crate::report::State;
 
@@ -35,8 +35,8 @@ impl Policy {
                 TargetStatus::waiting("the cluster does not have this kind yet")
             }
             Observation::Absent { results, last } => self.absent_status(target, results, last, now),
-            Observation::Present { record, failures, whole, excuse, evidence } => {
-                self.present_status(target, record, (failures, whole), excuse, evidence, now)
+            Observation::Present { record, failures, whole, excuse, evidence, reported } => {
+                self.present_status(target, record, (failures, whole), (excuse, reported), evidence, now)
             }
         }
     }
@@ -193,7 +193,7 @@ impl Policy {
         target: &mut Target,
         record: &Record,
         failures: (&[ObservedFailure], bool),
-        excuse: Option<&'static str>,
+        (excuse, reported): (Option<&'static str>, Reported<'_>),
         evidence: Evidence,
         now: Now,
     ) -> TargetStatus {
@@ -209,6 +209,22 @@ impl Policy {
         }
         let Some(unmet) = unmet else {
             target.is_not_silent();
+            let by_verdict = |condition: &WaitCondition| {
+                matches!(condition, WaitCondition::Ready | WaitCondition::Current)
+            };
+            let is_reported = self.conditions.get(target.condition()).is_some_and(by_verdict);
+            match reported {
+                Reported::NotRead if is_reported => {
+                    target.fulfilled_since = None;
+                    return TargetStatus::waiting("the reports on it were not read yet");
+                }
+                Reported::Verdict(verdict) if is_reported && verdict.status != Status::Current => {
+                    target.fulfilled_since = None;
+                    let failed = self.evaluate(target, record, failures, now);
+                    return failed.unwrap_or_else(|| TargetStatus::new(State::Waiting, Note::None, None));
+                }
+                _ => {}
+            }
             target.timers.recover(now);
             return self.fulfilled_status(target, now, Note::None);
         };

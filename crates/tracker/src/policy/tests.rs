@@ -7,7 +7,7 @@ use settled_rules::RuleSet;
 use super::*;
 use crate::condition::ConditionResult;
 use crate::evaluator::Evaluator;
-use crate::observation::{Evidence, ObservedFailure};
+use crate::observation::{Evidence, ObservedFailure, Reported};
 
 const WALL: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -141,7 +141,15 @@ impl Play {
             (Seen::NotYet, _) => Observation::NotYet,
             (Seen::NoKind, _) => Observation::NoKind { results: &absent },
             (_, Some(record)) => {
-                Observation::Present { record, failures: &failures, whole: true, excuse: None, evidence }
+                let reported = Reported::Nothing;
+                Observation::Present {
+                    record,
+                    failures: &failures,
+                    whole: true,
+                    excuse: None,
+                    evidence,
+                    reported,
+                }
             }
             (_, None) => Observation::Absent { results: &absent, last: deleted.as_ref() },
         };

@@ -8,6 +8,7 @@ use settled_watch::{Cluster, RequestError, Resources, no_answer};
 use tokio::time::Instant;
 
 use super::{Denied, Down, Followed, NOTIFY_AFTER, Role, START_BACKOFF, Stream, Tracker};
+use crate::explain;
 use crate::id::ObjectId;
 use crate::ids::StreamId;
 use crate::limits::Limits;
@@ -109,7 +110,10 @@ impl Tracker {
     /// The verdict on an object. That it does not exist is said only where a complete answer said so.
     pub(super) fn verdict(&self, id: &ObjectId, target: Option<&Followed>) -> Arc<Verdict> {
         match self.graph.get(id) {
-            Some(record) => Arc::clone(&record.verdict),
+            Some(record) => match explain::reported(&self.graph, record) {
+                Some(verdict) => Arc::new(verdict),
+                None => Arc::clone(&record.verdict),
+            },
             None => Arc::new(target.and_then(|target| self.unread(target)).unwrap_or_else(not_found)),
         }
     }

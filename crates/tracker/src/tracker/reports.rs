@@ -244,7 +244,8 @@ impl Tracker {
         let failing = self.policy.failing(number);
         let causes = if failing.is_some() { self.causes(number) } else { Vec::new() };
         let stage = self.policy.failure_stage(number);
-        branch.verdict = Evaluation::new(branch.verdict, stage, causes.first()).verdict;
+        let own = self.verdict(&target.id, Some(target));
+        branch.verdict = Evaluation::new(own, stage, causes.first()).verdict;
         if let Some(root) = causes.first().and_then(|cause| cause.chain.last()) {
             branch.summary.clone_from(&root.summary);
         } else if let Some(advisory) = explain::advisory(&self.graph, record) {

@@ -8,12 +8,18 @@ use tokio::time::Instant;
 use super::{Down, Role, START_BACKOFF, Stream, Tracker};
 use crate::condition::WaitCondition;
 use crate::graph::Put;
-use crate::id::{ObjectId, Uid};
+use crate::id::{ObjectId, POLICY_REPORT_GROUP, POLICY_REPORT_KIND, Uid};
 use crate::ids::{StreamId, TargetId};
 use crate::policy::ended;
 use crate::record::Record;
 use crate::report::{Notice, Outcome};
 use crate::stream::{Spec, Update, follow};
+
+/// Whether a stream has the objects with the status of others.
+pub(super) fn is_of_reports(stream: &Stream) -> bool {
+    let resource = &stream.spec.scope.resource;
+    &*resource.group == POLICY_REPORT_GROUP && &*resource.kind == POLICY_REPORT_KIND
+}
 
 impl Tracker {
     /// Assigns a target to a stream. Only what the stream has reported once can be missing in a relist.
@@ -192,6 +198,11 @@ impl Tracker {
             self.watch_dependents();
             // Only now it is known who uses them.
             self.dirty.extend(&self.claims);
+            if self.streams.get(number).is_some_and(is_of_reports) {
+                let policies =
+                    self.targets.entries().filter(|(_, t)| t.id.is("networking.k8s.io", "NetworkPolicy"));
+                self.dirty.extend(policies.map(|(number, _)| number));
+            }
             return;
         }
         let mut vanished = Vec::new();
