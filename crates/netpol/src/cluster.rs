@@ -122,6 +122,8 @@ pub struct Service {
 /// A port of a Service.
 #[derive(Clone, Debug)]
 pub struct ServicePort {
+    /// Its name.
+    pub name: Option<Arc<str>>,
     /// Its protocol.
     pub protocol: Protocol,
     /// Its number.

@@ -5,13 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::cluster::{Cluster, Known, Pod};
-use crate::model::{Cidr, Protocol};
+use crate::model::{Cidr, Family, Protocol};
 use crate::reach::classes::{
     AddressClass, PortClass, address_classes, families, join, port_classes, to_cidrs, whole,
 };
+use crate::reach::equivalent::{Class, end_classes};
 use crate::reach::matching::{End, Traffic};
 use crate::reach::table::Compiled;
-use crate::reach::{Evaluator, Family, Outcome, PortRanges, UnknownReason, View, Workload};
+use crate::reach::{Evaluator, Outcome, PortRanges, UnknownReason, View, Workload};
 
 /// How many classes of addresses are compared at once, which bounds the memory.
 const ADDRESS_CLASSES_AT_ONCE: usize = 2048;
@@ -270,13 +271,19 @@ fn ends<'a>(pods: &'a [Pod], nodes: &'a [crate::cluster::Node], outside: Vec<Add
 }
 
 /// For each source, the destinations with changes, as lists of steps.
+type Rows = Vec<BTreeMap<usize, usize>>;
+
+/// A pair of classes, and whether one end is on the node of the other.
+type ClassPair = (usize, usize, bool);
+
+/// Compares all pairs of ends: one pair of each two classes is evaluated, and stands for the others.
 fn compare(
     cluster: &Cluster,
     views: [&View<'_>; 2],
     ends: &Ends<'_>,
     families: &[Family],
     classes: &[PortClass],
-) -> (Steps, Vec<BTreeMap<usize, usize>>) {
+) -> (Steps, Rows) {
     let mut steps = Steps::default();
     let mut rows = vec![BTreeMap::new(); ends.len()];
     let evaluators = views.map(|view| Evaluator::new(cluster, view));
@@ -291,32 +298,120 @@ fn compare(
         for (chunk, outside) in chunks.into_iter().enumerate() {
             let indexes = [&inside, outside].concat();
             let here: Vec<End<'_>> = indexes.iter().map(|index| ends.end(*index)).collect();
-            let compiled = evaluators.each_ref().map(|evaluator| Compiled::new(evaluator, &here, *family));
-            for (class, PortClass { protocol, ranges }) in classes.iter().enumerate() {
-                let Some((port, _)) = ranges.first() else { continue };
-                let traffic = Traffic { protocol: *protocol, port: *port };
-                let [before, after] = compiled.each_ref().map(|compiled| compiled.table(traffic));
-                for (source, index) in indexes.iter().enumerate() {
-                    let row: &mut BTreeMap<usize, usize> = &mut rows[*index];
-                    for destination in before.differing(&after, source).iter() {
-                        // Pairs inside of the cluster are compared with the first chunk.
-                        if chunk > 0 && source < inside.len() && destination < inside.len() {
-                            continue;
-                        }
-                        let step = Step {
-                            family: *family,
-                            class,
-                            before: before.outcome(source, destination),
-                            after: after.outcome(source, destination),
-                        };
-                        let list = row.entry(indexes[destination]).or_default();
-                        *list = steps.extended(*list, step);
+            let alike = end_classes(&views, &here, *family);
+            // Pairs inside of the cluster are compared with the first chunk.
+            let is_compared = |source: &Class, destination: &Class| {
+                let is_inside =
+                    |class: &Class| class.members.first().is_some_and(|index| *index < inside.len());
+                chunk == 0 || !is_inside(source) || !is_inside(destination)
+            };
+            let found =
+                compare_classes(&evaluators, (&here, &alike), *family, classes, &mut steps, is_compared);
+            spread(&here, &alike, &indexes, &found, &mut steps, &mut rows);
+        }
+    }
+    (steps, rows)
+}
+
+/// The steps of each pair of classes.
+fn compare_classes(
+    evaluators: &[Evaluator<'_>; 2],
+    (here, alike): (&[End<'_>], &[Class]),
+    family: Family,
+    classes: &[PortClass],
+    steps: &mut Steps,
+    is_compared: impl Fn(&Class, &Class) -> bool,
+) -> BTreeMap<ClassPair, usize> {
+    // Two of each class: the connection of an end to itself is another one than that to its like.
+    let (mut reduced, mut class_of) = (Vec::new(), Vec::new());
+    let mut firsts = Vec::new();
+    for (class, Class { members, .. }) in alike.iter().enumerate() {
+        firsts.push(reduced.len());
+        for index in members.iter().take(2) {
+            reduced.push(here[*index]);
+            class_of.push(class);
+        }
+    }
+    let mut found: BTreeMap<ClassPair, usize> = BTreeMap::new();
+    let has_nodes = alike.iter().any(|class| class.is_on_node);
+    for is_own in [false, true].into_iter().filter(|is_own| has_nodes || !is_own) {
+        let compiled = evaluators
+            .each_ref()
+            .map(|evaluator| Compiled::new(evaluator, &reduced, family).with_own_nodes(is_own));
+        for (class, PortClass { protocol, ranges }) in classes.iter().enumerate() {
+            let Some((port, _)) = ranges.first() else { continue };
+            let traffic = Traffic { protocol: *protocol, port: *port };
+            let [before, after] = compiled.each_ref().map(|compiled| compiled.table(traffic));
+            for (from, source) in firsts.iter().copied().enumerate() {
+                for destination in before.differing(&after, source).iter() {
+                    let to = class_of[destination];
+                    // Of its own class, the second; of others, the first.
+                    if destination != firsts[to] + usize::from(from == to)
+                        || is_own && !may_be_own(&alike[from], &alike[to])
+                        || !is_compared(&alike[from], &alike[to])
+                    {
+                        continue;
                     }
+                    let step = Step {
+                        family,
+                        class,
+                        before: before.outcome(source, destination),
+                        after: after.outcome(source, destination),
+                    };
+                    let list = found.entry((from, to, is_own)).or_default();
+                    *list = steps.extended(*list, step);
                 }
             }
         }
     }
-    (steps, rows)
+    found
+}
+
+/// Whether an end of one class may be on the node of an end of the other.
+const fn may_be_own(one: &Class, other: &Class) -> bool {
+    one.is_subject && other.is_on_node || one.is_on_node && other.is_subject
+}
+
+/// Adds the steps of pairs of classes to all pairs of their ends.
+fn spread(
+    here: &[End<'_>],
+    alike: &[Class],
+    indexes: &[usize],
+    found: &BTreeMap<ClassPair, usize>,
+    steps: &mut Steps,
+    rows: &mut Rows,
+) {
+    // Lists that were continued, so that each is continued once.
+    let mut continued: HashMap<(usize, usize), usize> = HashMap::new();
+    for (&(from, to, is_own), &list) in found {
+        let (sources, destinations) = (&alike[from].members, &alike[to].members);
+        let may_be_own = may_be_own(&alike[from], &alike[to]);
+        for &source in sources {
+            let own = here[source].subject().and_then(|pod| pod.node.as_deref());
+            for &destination in destinations {
+                let is_pair_own = may_be_own
+                    && (own.is_some_and(|node| here[destination].node() == Some(node))
+                        || here[source].node().is_some_and(|node| {
+                            here[destination].subject().is_some_and(|pod| pod.node.as_deref() == Some(node))
+                        }));
+                if source == destination || is_pair_own != is_own {
+                    continue;
+                }
+                let row: &mut BTreeMap<usize, usize> = &mut rows[indexes[source]];
+                let known = row.entry(indexes[destination]).or_default();
+                *known = match *known {
+                    0 => list,
+                    before => *continued.entry((before, list)).or_insert_with(|| {
+                        steps
+                            .list(list)
+                            .into_iter()
+                            .rev()
+                            .fold(before, |list, step| steps.extended(list, step))
+                    }),
+                };
+            }
+        }
+    }
 }
 
 /// Sources by the destinations that they have a change with.

@@ -7,9 +7,10 @@ use settled_apimachinery::labels::{LabelSelector, Operator};
 use crate::feature::Feature;
 use crate::index::{ClusterIndex, NamedPort, Unread};
 use crate::model::{
-    Action, Kind, Namespaces, Peer, PeerKind, Peers, Place, Policy, Port, PortNumbers, Ports, Protocol, Rule,
+    Action, Family, Kind, Namespaces, Peer, PeerKind, Peers, Place, Policy, Port, PortNumbers, Ports,
+    Protocol, Rule,
 };
-use crate::profile::{Circumstances, Direction, Family};
+use crate::profile::{Circumstances, Direction};
 
 /// A feature that a policy asks for, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,7 +268,7 @@ impl Uses {
             }
             PeerKind::Block(block) => {
                 let is_v4 = block.cidr.network.is_ipv4();
-                let family = Some(if is_v4 { Family::Ipv4 } else { Family::Ipv6 });
+                let family = Some(if is_v4 { Family::V4 } else { Family::V6 });
                 let mut push = |feature| self.push_part(feature, part, family);
                 push(Feature::IpBlock);
                 push(if is_v4 { Feature::IpBlockV4 } else { Feature::IpBlockV6 });
@@ -396,7 +397,7 @@ fn block_features(
     let Peers::Of(peers) = &rule.peers else { return };
     for (position, peer) in peers.iter().enumerate() {
         let PeerKind::Block(block) = &peer.kind else { continue };
-        let family = if block.cidr.network.is_ipv4() { Family::Ipv4 } else { Family::Ipv6 };
+        let family = if block.cidr.network.is_ipv4() { Family::V4 } else { Family::V6 };
         let sets = [
             (Feature::IpBlockPodAddress, &index.pod_addresses, index.pods_unread()),
             (Feature::IpBlockNodeAddress, &index.node_addresses, index.nodes_unread()),

@@ -4,6 +4,7 @@ mod embedded;
 mod error;
 mod format;
 mod load;
+mod own_kinds;
 mod provider;
 mod set;
 mod tree;
@@ -11,9 +12,10 @@ mod version;
 
 pub use error::{ProfileError, ProviderError};
 pub use format::{
-    CarriedOut, Checked, CheckedVersions, Detect, DetectOption, Direction, Family, Limit, Profile, Row,
-    Scope, SettingOption, Support, Unlisted, VersionFrom, When,
+    CarriedOut, Checked, CheckedVersions, Detect, DetectOption, Direction, Limit, Profile, Row, Scope,
+    SettingOption, Support, Unlisted, VersionFrom, When,
 };
+pub use own_kinds::OwnKinds;
 pub use provider::{Answer, Circumstances, Provider, ProviderRef, UnknownSupport, UnknownVersion};
 pub use set::Profiles;
 pub use version::{Inside, InvalidRange, InvalidVersion, Version, VersionRange};

@@ -146,5 +146,7 @@ fn service_port(object: &Value) -> Option<ServicePort> {
         },
         _ => TargetPort::Number(port),
     };
-    Some(ServicePort { protocol: protocol(object)?, port, target })
+    let name = string(object, "name");
+    let name = (!name.is_empty()).then(|| Arc::from(name));
+    Some(ServicePort { name, protocol: protocol(object)?, port, target })
 }

@@ -11,11 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::extract::{self, Use};
 use crate::feature::{Count, Feature};
 use crate::index::ClusterIndex;
-use crate::model::{Action, Place, Policy};
+use crate::model::{Action, Family, Place, Policy};
 use crate::parse::{Lost, Parsed, Severity};
-use crate::profile::{
-    Answer, Circumstances, Direction, Family, Limit, Provider, Row, Support, UnknownSupport,
-};
+use crate::profile::{Answer, Circumstances, Direction, Limit, Provider, Row, Support, UnknownSupport};
 
 use counts::{Aggregate, Counted, counts};
 use effect::{Effect, Says, combined, of_rule};
@@ -43,9 +41,9 @@ pub struct Evaluator<'a> {
 impl<'a> Evaluator<'a> {
     /// An evaluator for these objects, with a snapshot of the cluster if there is one.
     #[must_use]
-    pub fn new(
+    pub fn new<'o>(
         provider: &'a Provider<'a>,
-        objects: impl IntoIterator<Item = &'a Parsed>,
+        objects: impl IntoIterator<Item = &'o Parsed>,
         index: Option<&'a ClusterIndex<'a>>,
     ) -> Self {
         // What the API server refuses is not there.
@@ -312,7 +310,7 @@ fn of_limit(limit: &Limit, used: &Use) -> Says {
 /// What the profile says of each feature, in all circumstances.
 fn answers<'a>(provider: &'a Provider<'a>) -> HashMap<(Feature, Circumstances), Answer<'a>> {
     let directions = [None, Some(Direction::Ingress), Some(Direction::Egress)];
-    let families = [None, Some(Family::Ipv4), Some(Family::Ipv6)];
+    let families = [None, Some(Family::V4), Some(Family::V6)];
     let mut answers = HashMap::new();
     for feature in Feature::ALL {
         for direction in directions {

@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use settled_netpol::feature::{Count, Feature};
+use settled_netpol::model::Family;
 use settled_netpol::profile::{
-    Answer, CarriedOut, Checked, Circumstances, Direction, Family, Profile, Profiles, ProviderRef, Row,
-    Scope, Support,
+    Answer, CarriedOut, Checked, Circumstances, Direction, Profile, Profiles, ProviderRef, Row, Scope,
+    Support,
 };
 
 const TABLE: &str = include_str!("profiles/rows.txt");
@@ -51,8 +52,8 @@ pub(crate) fn table(profiles: &Profiles) -> Vec<Line> {
             "-" => Circumstances::default(),
             "ingress" => Circumstances { direction: Some(Direction::Ingress), ..Circumstances::default() },
             "egress" => Circumstances { direction: Some(Direction::Egress), ..Circumstances::default() },
-            "ipv4" => Circumstances { family: Some(Family::Ipv4), ..Circumstances::default() },
-            "ipv6" => Circumstances { family: Some(Family::Ipv6), ..Circumstances::default() },
+            "ipv4" => Circumstances { family: Some(Family::V4), ..Circumstances::default() },
+            "ipv6" => Circumstances { family: Some(Family::V6), ..Circumstances::default() },
             other => panic!("line {number}: no circumstances: {other}"),
         };
         let support = Support::ALL.iter().copied().find(|known| known.as_str() == *support).or_else(|| {

@@ -2,11 +2,12 @@
 
 use settled_netpol::feature::Feature;
 use settled_netpol::parse::Parsed;
-use settled_netpol::profile::{Direction, Family, Support};
+use settled_netpol::profile::{Direction, Support};
 use settled_netpol::verdict::{ErrorDirection, Evaluator, Extent, Subject};
 
 use crate::profiles::{Line, profiles, table};
 use crate::support::{network_policy, parsed};
+use settled_netpol::model::Family;
 
 /// A policy with the feature; None for those that need a cluster.
 fn sample(line: &Line) -> Option<Parsed> {
@@ -46,7 +47,7 @@ fn sample(line: &Line) -> Option<Parsed> {
         Feature::IpBlockEgress => egress("{to: [{ipBlock: {cidr: 192.0.2.0/24}}]}"),
         Feature::IpBlockV6 => rule("{PEERS: [{ipBlock: {cidr: '2001:db8::/32'}}]}"),
         Feature::IpBlockExcept => rule("{PEERS: [{ipBlock: {cidr: 192.0.2.0/24, except: [192.0.2.1/32]}}]}"),
-        Feature::IpBlockZero if line.circumstances.family == Some(Family::Ipv6) => {
+        Feature::IpBlockZero if line.circumstances.family == Some(Family::V6) => {
             rule("{PEERS: [{ipBlock: {cidr: '::/0'}}]}")
         }
         Feature::IpBlockZero => rule("{PEERS: [{ipBlock: {cidr: 0.0.0.0/0}}]}"),

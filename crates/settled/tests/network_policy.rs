@@ -135,7 +135,7 @@ fn a_report_is_the_status_of_its_policy() {
     let spec = json!({"spec": {"policyTypes": ["Egress", "Ingress"]}});
     send(&cluster, "application/merge-patch+json", &format!("PATCH {POLICIES}/egress"), &spec);
     assert_eq!(status(&cluster, ""), pair("InProgress", "LatestGenerationNotObserved"));
-    assert_eq!(cluster.settled("wait netpol/egress --timeout=1s -q --grace configuration=0s").code(), 3);
+    assert_eq!(cluster.settled("wait netpol/egress --timeout=0 -q --grace configuration=0s").code(), 3);
 
     // The upgrade.
     let new = Reporter::start(&cluster, "cilium@1.16");

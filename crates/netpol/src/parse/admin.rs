@@ -172,7 +172,7 @@ fn rules(
         let map = read::object(value, &path, Lost::Rule, problems)?;
         rule(kind, map, direction, &path, problems)
     });
-    let rules: Vec<Rule> = rules.collect();
+    let rules: Vec<Rule> = read::tight(rules);
     (!rules.is_empty()).then_some(rules)
 }
 

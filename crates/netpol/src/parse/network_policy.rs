@@ -105,7 +105,7 @@ fn rules(
             place: read::place(&path),
         })
     });
-    Some(rules.collect())
+    Some(read::tight(rules))
 }
 
 fn peers(map: &Map<String, Value>, name: &str, path: &Path<'_>, problems: &mut Problems) -> Option<Peers> {
@@ -120,7 +120,7 @@ fn peers(map: &Map<String, Value>, name: &str, path: &Path<'_>, problems: &mut P
     let path = path.child(name);
     let peers =
         list.iter().enumerate().filter_map(|(index, value)| peer(value, &path.index(index), problems));
-    Some(Peers::Of(peers.collect()))
+    Some(Peers::Of(read::tight(peers)))
 }
 
 fn peer(value: &Value, path: &Path<'_>, problems: &mut Problems) -> Option<Peer> {
@@ -197,7 +197,7 @@ fn ports(map: &Map<String, Value>, path: &Path<'_>, problems: &mut Problems) -> 
     let path = path.child("ports");
     let ports =
         list.iter().enumerate().filter_map(|(index, value)| port(value, &path.index(index), problems));
-    Some(Ports::Of(ports.collect()))
+    Some(Ports::Of(read::tight(ports)))
 }
 
 fn port(value: &Value, path: &Path<'_>, problems: &mut Problems) -> Option<Port> {

@@ -1,5 +1,7 @@
 //! Readers of fields: types as the API server decodes them, with a problem for each that has another.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -9,6 +11,14 @@ use settled_apimachinery::net;
 
 use super::problem::{Lost, Problems};
 use crate::model::{Cidr, Place};
+
+/// How many places of a thread are kept.
+const PLACES_MAX: usize = 4096;
+
+thread_local! {
+    /// Most policies have the same few fields, and so places with the same text: `spec.ingress[0].ports[0]`.
+    static PLACES: RefCell<HashSet<Arc<str>>> = RefCell::default();
+}
 
 /// The name of a value's type in JSON.
 fn type_name(value: &Value) -> &'static str {
@@ -140,8 +150,12 @@ pub(super) fn selector(
             check_expression(expression, &path.index(index), lost, problems)?;
         }
     }
+    #[allow(
+        clippy::redundant_clone,
+        reason = "a copy has no room for more requirements and values than there are"
+    )]
     match LabelSelector::from_object(value) {
-        Ok(selector) => Some(selector),
+        Ok(selector) => Some(selector.clone()),
         Err(error) => {
             problems.error(lost, &Error::new(ErrorType::Invalid, path.to_string(), None, error.to_string()));
             None
@@ -188,7 +202,24 @@ pub(super) fn cidr(value: &Value, path: &Path<'_>, lost: Lost, problems: &mut Pr
     cidr
 }
 
+/// Collects without room for more: lists have one or two elements, vectors that grow have room for four.
+pub(super) fn tight<T>(elements: impl Iterator<Item = T>) -> Vec<T> {
+    let mut list: Vec<T> = elements.collect();
+    list.shrink_to_fit();
+    list
+}
+
 /// The place of a path.
 pub(super) fn place(path: &Path<'_>) -> Place {
-    Place(Arc::from(path.to_string()))
+    let text = path.to_string();
+    PLACES.with_borrow_mut(|places| {
+        if let Some(known) = places.get(&*text) {
+            return Place(Arc::clone(known));
+        }
+        let place: Arc<str> = text.into();
+        if places.len() < PLACES_MAX {
+            places.insert(Arc::clone(&place));
+        }
+        Place(place)
+    })
 }

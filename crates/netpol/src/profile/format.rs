@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::version::{Version, VersionRange};
 use crate::feature::{Count, Feature};
+use crate::model::Family;
 
 /// A set of words in profile files, each with its enumerator.
 macro_rules! words {
@@ -141,16 +142,6 @@ words! {
         Ingress = "ingress",
         /// From them.
         Egress = "egress",
-    }
-}
-
-words! {
-    /// Family of addresses.
-    Family {
-        /// IPv4.
-        Ipv4 = "ipv4",
-        /// IPv6.
-        Ipv6 = "ipv6",
     }
 }
 

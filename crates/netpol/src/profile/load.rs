@@ -5,12 +5,13 @@ use std::str::FromStr;
 
 use super::error::ProfileError;
 use super::format::{
-    CarriedOut, Checked, CheckedVersions, Detect, DetectOption, Direction, Family, Limit, Profile, Row,
-    Scope, SettingOption, Support, Unlisted, VersionFrom, When,
+    CarriedOut, Checked, CheckedVersions, Detect, DetectOption, Direction, Limit, Profile, Row, Scope,
+    SettingOption, Support, Unlisted, VersionFrom, When,
 };
 use super::tree::{self, Data, Node, Position};
 use super::version::{Version, VersionRange};
 use crate::feature::{Count, Feature, nearest};
+use crate::model::Family;
 
 /// Maximum size of a file.
 pub(super) const MAX_FILE_BYTES: usize = 1 << 20;
@@ -469,7 +470,7 @@ impl Loader<'_> {
             return when;
         };
         when.direction = self.optional_word(&fields, "direction", Direction::ALL, Direction::as_str);
-        when.family = self.optional_word(&fields, "family", Family::ALL, Family::as_str);
+        when.family = self.optional_word(&fields, "family", &Family::ALL, Family::as_str);
         when.variants = self.texts(&fields, "variant");
         when.option = self.optional_text(&fields, "option");
         if let Some(unknown) = when.variants.iter().find(|variant| !self.variants.contains(variant)).cloned()

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::error::ProviderError;
-use super::format::{Direction, Family, Limit, Profile, Row, Support, Unlisted, When};
+use super::format::{Direction, Limit, Profile, Row, Support, Unlisted, When};
 use super::version::{Inside, Version};
 use crate::feature::{Count, Feature};
+use crate::model::Family;
 
 /// Maximum length of a reference in bytes.
 const MAX_BYTES: usize = 512;

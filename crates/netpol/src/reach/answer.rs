@@ -4,14 +4,15 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::classes::{AddressClass, PortRanges, address_classes, families, port_classes, to_cidrs};
+use super::classes::{AddressClass, PortRanges, address_classes, families, to_cidrs};
 use super::connection::{Connection, Evaluator};
 use super::matching::{End, Traffic};
-use super::outcome::{Family, Outcome, Remark, UnknownReason};
-use super::question::{Ask, Endpoint, Question, QuestionError, Resolved, resolve, target_port};
+use super::outcome::{Outcome, Remark, UnknownReason};
+use super::ports::{self, Target};
+use super::question::{Endpoint, Question, QuestionError, Resolved, resolve};
 use super::view::View;
 use crate::cluster::{Cluster, Pod, Service};
-use crate::model::{Cidr, Protocol};
+use crate::model::{Cidr, Family, Protocol};
 
 /// One end of an answered connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -189,10 +190,12 @@ pub(crate) fn plan<'a>(
     let from = side(cluster, views, &question.from, from);
     let to = side(cluster, views, &question.to, to);
     let services = cluster.services.read().unwrap_or_default();
+    let ends = to.ends.iter().map(|(_, end)| *end);
+    let named = ports::named(question, to.service, ends)?;
     let mut planned = Vec::new();
     let mut common_family = false;
     for (to_site, destination) in &to.ends {
-        let ports = ports(cluster, views, question, &to, *destination)?;
+        let ports = ports::ports(cluster, views, question, to.service, *destination)?;
         for (from_site, source) in &from.ends {
             for family in Family::ALL {
                 if !from.families.contains(&family)
@@ -203,7 +206,7 @@ pub(crate) fn plan<'a>(
                     continue;
                 }
                 common_family = true;
-                let mut remarks = Vec::new();
+                let mut remarks: Vec<Remark> = named.iter().cloned().collect();
                 if let Some(service) = to.service {
                     remarks.push(Remark::ServiceAddress { service: name(service) });
                 }
@@ -285,48 +288,4 @@ fn side<'a>(cluster: &Cluster, views: &[&View<'_>], endpoint: &Endpoint, resolve
         Resolved::Unknown(_) => (Vec::new(), None),
     };
     Side { ends, families, service }
-}
-
-/// Ports of a destination.
-struct Target {
-    protocol: Protocol,
-    ports: PortRanges,
-    /// Whether the traffic comes through a Service with another port.
-    has_other_service_port: bool,
-}
-
-/// The ports of a destination. None if a Service does not send the traffic there.
-fn ports(
-    cluster: &Cluster,
-    views: &[&View<'_>],
-    question: &Question,
-    to: &Side<'_>,
-    destination: End<'_>,
-) -> Result<Vec<Target>, QuestionError> {
-    let direct = |protocol, ports| Target { protocol, ports, has_other_service_port: false };
-    let through = |service: &Service, protocol, port: u16| {
-        let End::Pod(pod) = destination else { return None };
-        let target = target_port(service, protocol, port, pod)?;
-        Some(Target { protocol, ports: vec![(target, target)], has_other_service_port: target != port })
-    };
-    match (question.traffic, to.service) {
-        (Ask::Port(protocol, port), None) => Ok(vec![direct(protocol, vec![(port, port)])]),
-        (Ask::Port(protocol, port), Some(service)) => {
-            if !service.ports.iter().any(|entry| entry.protocol == protocol && entry.port == port) {
-                let service = question.to.clone();
-                return Err(QuestionError::NoServicePort { service, protocol, port });
-            }
-            Ok(through(service, protocol, port).into_iter().collect())
-        }
-        (Ask::AllPorts, Some(service)) => Ok(service
-            .ports
-            .iter()
-            .filter_map(|entry| through(service, entry.protocol, entry.port))
-            .collect()),
-        (Ask::AllPorts, None) => {
-            let pods = cluster.pods.read().unwrap_or_default();
-            let classes = port_classes(views, pods);
-            Ok(classes.into_iter().map(|class| direct(class.protocol, class.ranges)).collect())
-        }
-    }
 }

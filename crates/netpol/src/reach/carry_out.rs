@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::outcome::Family;
 use super::view::{Entry, View};
 use crate::feature::Feature;
-use crate::model::{Peer, PeerKind, Peers, Place, Policy, PolicyId, Port, PortNumbers, Ports, Rule};
+use crate::model::{Family, Peer, PeerKind, Peers, Place, Policy, PolicyId, Port, PortNumbers, Ports, Rule};
 use crate::profile::{CarriedOut, Direction};
 
 /// A deviation of a provider from a policy.

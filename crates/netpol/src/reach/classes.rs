@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::outcome::Family;
 use super::view::View;
 use crate::cluster::{Cluster, Pod};
-use crate::model::{Cidr, PeerKind, Peers, PortNumbers, Ports, Protocol, Rule};
+use crate::model::{Cidr, Family, PeerKind, Peers, PortNumbers, Ports, Protocol, Rule};
 
 /// Protocols with ports, in the order of answers.
 pub(crate) const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
@@ -36,7 +35,7 @@ impl AddressClass {
     }
 }
 
-fn all_rules<'v>(views: &'v [&View<'_>]) -> impl Iterator<Item = &'v Rule> {
+pub(crate) fn all_rules<'v>(views: &'v [&View<'_>]) -> impl Iterator<Item = &'v Rule> {
     views.iter().flat_map(|view| &view.entries).flat_map(|entry| {
         let directions = [&entry.policy.ingress, &entry.policy.egress];
         directions.into_iter().flatten().flatten()
@@ -251,7 +250,7 @@ pub(crate) fn families(cluster: &Cluster) -> Vec<Family> {
     if seen.is_empty() { vec![Family::V4] } else { seen.into_iter().collect() }
 }
 
-fn to_number(address: IpAddr) -> u128 {
+pub(crate) fn to_number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u32::from(address).into(),
         IpAddr::V6(address) => address.into(),

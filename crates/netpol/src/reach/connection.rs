@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::matching::{End, Match, Matcher, Traffic};
-use super::outcome::{Cause, Decision, Effect, Family, Outcome, Remark, UnknownReason};
+use super::outcome::{Cause, Decision, Effect, Outcome, Remark, UnknownReason};
 use super::view::{Entry, View};
 use crate::cluster::{Cluster, Known, Pod};
-use crate::model::{Action, Kind, Rule, Tier};
+use crate::model::{Action, Family, Kind, Rule, Tier};
 use crate::profile::Direction;
 
 /// A connection as the policies of both ends decide it.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use settled_apimachinery::labels;
 
-use super::outcome::{Family, UnknownReason};
+use super::outcome::UnknownReason;
 use super::view::Entry;
 use crate::cluster::{Cluster, Known, Labels, Node, Pod};
 use crate::model::{
-    IpBlock, Namespaces, Peer, PeerKind, Peers, Place, Port, PortNumbers, Ports, Protocol, Rule,
+    Family, IpBlock, Namespaces, Peer, PeerKind, Peers, Place, Port, PortNumbers, Ports, Protocol, Rule,
 };
 
 /// The label that every namespace has, with its name.

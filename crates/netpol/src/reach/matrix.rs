@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::classes::families;
 use super::connection::Evaluator;
 use super::matching::{End, Traffic};
-use super::outcome::{Family, Outcome, UnknownReason};
+use super::outcome::{Outcome, UnknownReason};
 use super::table::{Compiled, Table};
 use super::workload::Workload;
 use crate::cluster::{Known, Pod};
-use crate::model::Protocol;
+use crate::model::{Family, Protocol};
 
 /// Outcomes between all pods on one port. Finished pods are left out.
 pub struct Matrix<'a> {

@@ -1,43 +1,13 @@
 //! Outcomes of connections: allowed, denied or unknown, with the policies and rules that decide.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::model::{Kind, Place, PolicyId, Tier};
+use crate::model::{Family, Kind, Place, PolicyId, Protocol, Tier};
 use crate::profile::Direction;
 
-/// IP family of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
-
-impl Family {
-    /// Both families.
-    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
-
-    /// The family of an address.
-    #[must_use]
-    pub const fn of(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(_) => Self::V4,
-            IpAddr::V6(_) => Self::V6,
-        }
-    }
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        })
-    }
-}
+/// How many pods a remark names.
+const PODS_MAX: usize = 3;
 
 /// What happens to a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -268,6 +238,22 @@ pub enum Remark {
         /// Its namespace and name.
         service: Arc<str>,
     },
+    /// A name of a port is not the same port in all pods.
+    NamedPort {
+        /// The name.
+        name: Arc<str>,
+        /// What it stands for in which pods.
+        numbers: Vec<NamedPorts>,
+    },
+}
+
+/// What a name of a port stands for in some pods.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NamedPorts {
+    /// The ports; none if the pods do not have the name.
+    pub ports: Vec<(Protocol, u16)>,
+    /// The pods, by namespace and name.
+    pub pods: Vec<Arc<str>>,
 }
 
 impl fmt::Display for Remark {
@@ -288,6 +274,24 @@ impl fmt::Display for Remark {
                 "traffic to the pod's own node is always allowed by NetworkPolicies, as their documentation says; \
                  the API reference says so for ingress only, and providers differ",
             ),
+            Self::NamedPort { name, numbers } => {
+                write!(f, "port {name} is not the same in all pods: ")?;
+                for (index, NamedPorts { ports, pods }) in numbers.iter().enumerate() {
+                    f.write_str(if index > 0 { "; " } else { "" })?;
+                    for (index, (protocol, number)) in ports.iter().enumerate() {
+                        write!(f, "{}{number}/{protocol}", if index > 0 { ", " } else { "" })?;
+                    }
+                    if ports.is_empty() {
+                        f.write_str("missing")?;
+                    }
+                    let shown: Vec<&str> = pods.iter().take(PODS_MAX).map(|pod| &**pod).collect();
+                    write!(f, " in {}", shown.join(", "))?;
+                    if let more @ 1.. = pods.len() - shown.len() {
+                        write!(f, " and {more} more")?;
+                    }
+                }
+                Ok(())
+            }
             Self::NoPod => f.write_str("no policy applies: neither end is a pod with a network of its own"),
             Self::ServiceAddress { service } => write!(
                 f,

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use settled_apimachinery::validation::is_valid_port_name;
 use thiserror::Error;
 
-use super::outcome::{Family, UnknownReason};
+use super::outcome::UnknownReason;
 use super::workload::Workload;
 use crate::cluster::{Cluster, Known, Pod, Service, TargetPort};
-use crate::model::{Cidr, Protocol};
+use crate::model::{Cidr, Family, Protocol};
 
 /// Who connects, or who is connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,12 +93,84 @@ impl FromStr for Endpoint {
 }
 
 /// Which traffic is asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// ```
+/// use settled_netpol::model::Protocol;
+/// use settled_netpol::reach::Ask;
+///
+/// assert_eq!("443".parse(), Ok(Ask::Port(Protocol::Tcp, 443)));
+/// assert_eq!("53/udp".parse(), Ok(Ask::Port(Protocol::Udp, 53)));
+/// assert_eq!("http".parse(), Ok(Ask::Named { protocol: None, name: "http".into() }));
+/// assert_eq!("dns/UDP".parse(), Ok(Ask::Named { protocol: Some(Protocol::Udp), name: "dns".into() }));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// One port; of a Service, its own port.
     Port(Protocol, u16),
+    /// The container ports of this name, whatever their numbers are; of a Service, its own port.
+    Named {
+        /// The protocol; None is any.
+        protocol: Option<Protocol>,
+        /// The name.
+        name: Arc<str>,
+    },
     /// All ports of TCP, UDP and SCTP, in ranges with the same outcome.
     AllPorts,
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Port(protocol, port) => write!(f, "{port}/{protocol}"),
+            Self::Named { protocol: Some(protocol), name } => write!(f, "{name}/{protocol}"),
+            Self::Named { protocol: None, name } => f.write_str(name),
+            Self::AllPorts => f.write_str("all ports"),
+        }
+    }
+}
+
+/// A port that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum InvalidPort {
+    /// It is no number and no name.
+    #[error("expected a port number or name, and a protocol, such as 443, 53/UDP or http")]
+    Malformed,
+    /// A number without such a port.
+    #[error("{0} is no port: expected 1 to 65535")]
+    Number(String),
+    /// A protocol without ports, or none.
+    #[error("{0} is no protocol with ports: expected TCP, UDP or SCTP")]
+    Protocol(String),
+}
+
+impl FromStr for Ask {
+    type Err = InvalidPort;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPort> {
+        let known = |word: &str| {
+            let protocols = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+            protocols.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(word))
+        };
+        let (port, protocol) = match text.split_once('/') {
+            None => (text, None),
+            // Firewalls write it the other way round.
+            Some((first, port)) if known(first).is_some() && known(port).is_none() => (port, Some(first)),
+            Some((port, last)) => (port, Some(last)),
+        };
+        let protocol = match protocol {
+            None => None,
+            Some(word) => Some(known(word).ok_or_else(|| InvalidPort::Protocol(word.to_owned()))?),
+        };
+        if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) {
+            let number = port.parse::<u16>().ok().filter(|number| *number > 0);
+            let number = number.ok_or_else(|| InvalidPort::Number(port.to_owned()))?;
+            return Ok(Self::Port(protocol.unwrap_or(Protocol::Tcp), number));
+        }
+        if !is_valid_port_name(port).is_empty() {
+            return Err(InvalidPort::Malformed);
+        }
+        Ok(Self::Named { protocol, name: port.into() })
+    }
 }
 
 /// A question: who may connect to whom.
@@ -133,6 +206,24 @@ pub enum QuestionError {
         /// The port that is asked about.
         port: u16,
     },
+    /// The destination has no port of this name.
+    #[error("{to} has no port {port}{}", others(.known))]
+    NoPortOfName {
+        /// The destination.
+        to: Endpoint,
+        /// What is asked about.
+        port: Ask,
+        /// The ports that it has.
+        known: Vec<String>,
+    },
+    /// Only pods and Services have names of ports.
+    #[error("{to} has no port {name}: only pods and Services have names of ports")]
+    NameWithoutPods {
+        /// The destination.
+        to: Endpoint,
+        /// The name.
+        name: Arc<str>,
+    },
     /// The Service has no pods.
     #[error("{0} selects no pods")]
     NoPods(Endpoint),
@@ -144,6 +235,10 @@ pub enum QuestionError {
         /// The destination.
         to: Endpoint,
     },
+}
+
+fn others(known: &[String]) -> String {
+    if known.is_empty() { "; it declares none".to_owned() } else { format!("; it has {}", known.join(", ")) }
 }
 
 /// What an endpoint means.

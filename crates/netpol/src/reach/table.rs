@@ -3,9 +3,9 @@
 use super::bits::{Bits, Matched};
 use super::connection::{Evaluator, RuleTier, rules};
 use super::matching::{End, Match, Traffic};
-use super::outcome::{Family, Outcome};
+use super::outcome::Outcome;
 use crate::cluster::Pod;
-use crate::model::{Action, Ports, Rule};
+use crate::model::{Action, Family, Ports, Rule};
 use crate::profile::Direction;
 
 /// Matches of subjects and peers with given ends in one family; they do not depend on ports. The ends are known to be pods, nodes or
@@ -121,6 +121,19 @@ impl<'e, 'a> Compiled<'e, 'a> {
             egress,
             ingress,
         }
+    }
+
+    /// Treats all ends on the network of a node as if they were on the node of each pod, or none of them.
+    pub(crate) fn with_own_nodes(mut self, are_own: bool) -> Self {
+        let size = self.ends.len();
+        let mut on_node = Bits::none(size);
+        for (index, _) in self.ends.iter().enumerate().filter(|(_, end)| are_own && end.node().is_some()) {
+            on_node.insert(index);
+        }
+        for (own, end) in self.own_node.iter_mut().zip(self.ends) {
+            *own = end.subject().filter(|_| !on_node.is_empty()).map(|_| on_node.clone());
+        }
+        self
     }
 
     /// The outcomes for one protocol and port.

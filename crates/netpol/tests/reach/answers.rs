@@ -3,8 +3,8 @@
 use settled_netpol::cluster::{Cluster, Known};
 use settled_netpol::model::{Kind, Policy, Protocol};
 use settled_netpol::reach::{
-    Answer, Ask, Connection, Decision, Effect, Endpoint, Evaluator, Outcome, Question, QuestionError, Remark,
-    UnknownReason, UnreadPolicies, View,
+    Answer, Ask, Connection, Decision, Effect, Endpoint, Evaluator, InvalidPort, NamedPorts, Outcome,
+    Question, QuestionError, Remark, UnknownReason, UnreadPolicies, View,
 };
 
 use super::{cluster, policies};
@@ -378,4 +378,113 @@ fn a_matrix_is_grouped_by_workload() {
     assert_eq!(counts("x/web", "w/a"), Some((2, 0, 0)));
     assert_eq!(counts("x/c", "x/c"), None);
     assert_eq!(counts("z/done", "x/c"), None);
+}
+
+/// A name is what the destination's pods have; numbers and protocols may differ.
+#[test]
+fn a_port_by_name_is_that_of_the_pods() {
+    let mut cluster = cluster(false);
+    let policies = policies("[{ns: x, spec: {podSelector: {}, ingress: [{ports: [{port: 80}]}]}}]");
+    let ask = |cluster: &Cluster, to: &str, port: &str| {
+        let view = View::as_written(&policies);
+        Evaluator::new(cluster, &view).ask(&question("w/a", to, port.parse().unwrap()))
+    };
+    let found = |answer: Result<Answer, QuestionError>| -> Vec<(String, String, Outcome)> {
+        let connections = answer.unwrap().connections.into_iter();
+        connections
+            .map(|answered| {
+                let (first, last) = answered.ports[0];
+                assert_eq!((first, answered.ports.len()), (last, 1));
+                let port = format!("{first}/{}", answered.protocol);
+                (answered.to.to_string(), port, answered.connection.outcome)
+            })
+            .collect()
+    };
+    let expected = |to: &str, port: &str, outcome| vec![(to.to_owned(), port.to_owned(), outcome)];
+    assert_eq!(found(ask(&cluster, "x/a", "web")), expected("x/a", "80/TCP", Outcome::Allowed));
+    assert_eq!(found(ask(&cluster, "x/b", "web")), expected("x/b", "81/TCP", Outcome::Denied));
+    assert_eq!(found(ask(&cluster, "z/a", "web")), expected("z/a", "80/UDP", Outcome::Allowed));
+    assert_eq!(found(ask(&cluster, "z/a", "web/udp")), expected("z/a", "80/UDP", Outcome::Allowed));
+    // An address of a pod is the pod.
+    assert_eq!(found(ask(&cluster, "10.0.1.2", "web")), expected("x/b", "81/TCP", Outcome::Denied));
+    // Of a Service, its own port; the pod's has another number.
+    assert_eq!(
+        found(ask(&cluster, "service/x/svc", "port-8080")),
+        expected("x/a", "80/TCP", Outcome::Allowed)
+    );
+    let error = |to: &str, port: &str| ask(&cluster, to, port).unwrap_err().to_string();
+    let has = "; it has serve-80 (80/TCP), udp-80 (80/UDP)";
+    assert_eq!(error("x/c", "web"), format!("x/c has no port web{has}"));
+    assert_eq!(
+        error("z/a", "web/TCP"),
+        "z/a has no port web/TCP; it has serve-80 (80/TCP), udp-80 (80/UDP), web (80/UDP)"
+    );
+    assert_eq!(error("service/x/svc", "web"), "service/x/svc has no port web; it has port-8080 (8080/TCP)");
+    for to in ["8.8.8.8", "node/n2", "internet"] {
+        assert_eq!(
+            error(to, "web"),
+            format!("{to} has no port web: only pods and Services have names of ports")
+        );
+    }
+    // Pods of one workload with several numbers, and one without.
+    let Known::Read(pods) = &mut cluster.pods else { unreachable!() };
+    for pod in pods.iter_mut().filter(|pod| &*pod.namespace == "x") {
+        pod.name = format!("app-7d4b9c6f5d-{}{}{0}{1}z", &pod.name, "x").into();
+        pod.labels.insert("pod-template-hash".into(), "7d4b9c6f5d".into());
+        pod.owned = true;
+    }
+    let answer = ask(&cluster, "x/app", "web").unwrap();
+    let outcomes: Vec<Outcome> =
+        answer.connections.iter().map(|answered| answered.connection.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Allowed, Outcome::Denied], "{answer:?}");
+    let in_pod = |ports, pod: &str| NamedPorts { ports, pods: vec![pod.into()] };
+    let remark = Remark::NamedPort {
+        name: "web".into(),
+        numbers: vec![
+            in_pod(Vec::new(), "x/app-7d4b9c6f5d-cxcxz"),
+            in_pod(vec![(Protocol::Tcp, 80)], "x/app-7d4b9c6f5d-axaxz"),
+            in_pod(vec![(Protocol::Tcp, 81)], "x/app-7d4b9c6f5d-bxbxz"),
+        ],
+    };
+    for answered in &answer.connections {
+        assert!(answered.connection.remarks.contains(&remark), "{answered:?}");
+    }
+    assert_eq!(
+        remark.to_string(),
+        "port web is not the same in all pods: missing in x/app-7d4b9c6f5d-cxcxz; 80/TCP in x/app-7d4b9c6f5d-axaxz; \
+         81/TCP in x/app-7d4b9c6f5d-bxbxz"
+    );
+}
+
+#[test]
+fn ports_are_read_as_users_write_them() {
+    let port = |protocol, number| Ok(Ask::Port(protocol, number));
+    let named = |protocol, name: &str| Ok(Ask::Named { protocol, name: name.into() });
+    for (text, expected) in [
+        ("80", port(Protocol::Tcp, 80)),
+        ("53/UDP", port(Protocol::Udp, 53)),
+        ("53/udp", port(Protocol::Udp, 53)),
+        ("udp/53", port(Protocol::Udp, 53)),
+        ("65535/sctp", port(Protocol::Sctp, 65535)),
+        ("http", named(None, "http")),
+        ("https-2", named(None, "https-2")),
+        ("dns/UDP", named(Some(Protocol::Udp), "dns")),
+        ("tcp/http", named(Some(Protocol::Tcp), "http")),
+        ("0", Err(InvalidPort::Number("0".to_owned()))),
+        ("65536/TCP", Err(InvalidPort::Number("65536".to_owned()))),
+        ("80/ICMP", Err(InvalidPort::Protocol("ICMP".to_owned()))),
+        ("80/", Err(InvalidPort::Protocol(String::new()))),
+        ("", Err(InvalidPort::Malformed)),
+        ("/TCP", Err(InvalidPort::Malformed)),
+        ("-80", Err(InvalidPort::Malformed)),
+        ("80-90", Err(InvalidPort::Malformed)),
+        ("HTTP", Err(InvalidPort::Malformed)),
+        ("a-name-too-long-for-a-port", Err(InvalidPort::Malformed)),
+    ] {
+        let read = text.parse::<Ask>();
+        assert_eq!(read, expected, "{text}");
+        if let Ok(ask) = read {
+            assert_eq!(ask.to_string().parse(), Ok(ask), "{text}");
+        }
+    }
 }

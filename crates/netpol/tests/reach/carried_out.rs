@@ -3,7 +3,7 @@
 use settled_netpol::cluster::Cluster;
 use settled_netpol::feature::Feature;
 use settled_netpol::index::ClusterIndex;
-use settled_netpol::model::{Place, Policy, Protocol};
+use settled_netpol::model::{Family, Place, Policy, Protocol};
 use settled_netpol::parse::parse_policy;
 use settled_netpol::profile::{CarriedOut, Direction, Profiles};
 use settled_netpol::reach::{
@@ -282,9 +282,7 @@ fn an_unknown_version_makes_every_isolated_pod_unknown() {
     let index = |name: &str| {
         matrix.pods().iter().position(|pod| format!("{}/{}", pod.namespace, pod.name) == name).unwrap()
     };
-    let outcome = |from: &str, to: &str| {
-        matrix.outcome(settled_netpol::reach::Family::V4, index(from), index(to)).unwrap()
-    };
+    let outcome = |from: &str, to: &str| matrix.outcome(Family::V4, index(from), index(to)).unwrap();
     assert_eq!(outcome("w/a", "x/a"), Unknown);
     assert_eq!(outcome("x/a", "w/a"), Allowed);
 }

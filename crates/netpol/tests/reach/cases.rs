@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use settled_netpol::cluster::Cluster;
-use settled_netpol::model::{Policy, Protocol};
-use settled_netpol::reach::{Ask, Endpoint, Evaluator, Family, Outcome, Question, View};
+use settled_netpol::model::{Family, Policy, Protocol};
+use settled_netpol::reach::{Ask, Endpoint, Evaluator, Outcome, Question, View};
 
 use super::{cluster, pod_names, policy, yaml};
 

@@ -147,6 +147,7 @@ fn cluster(dual: bool) -> Cluster {
                 ports: ports
                     .iter()
                     .map(|(port, target)| ServicePort {
+                        name: Some(format!("port-{port}").into()),
                         protocol: Protocol::Tcp,
                         port: *port,
                         target: target.clone(),

@@ -11,10 +11,10 @@ use settled_apimachinery::labels::LabelSelector;
 use settled_netpol::cluster::{Cluster, ContainerPort, Known, Labels, Namespace, Node, Pod};
 use settled_netpol::diff::{Change, Party, diff};
 use settled_netpol::model::{
-    Action, Cidr, IpBlock, Kind, Namespaces, Peer, PeerKind, Peers, Place, Policy, PolicyId, Port,
+    Action, Cidr, Family, IpBlock, Kind, Namespaces, Peer, PeerKind, Peers, Place, Policy, PolicyId, Port,
     PortNumbers, Ports, Protocol, Rule, Subject, Tier,
 };
-use settled_netpol::reach::{Ask, Endpoint, Evaluator, Family, Outcome, Question, View};
+use settled_netpol::reach::{Ask, Endpoint, Evaluator, Outcome, Question, View};
 
 use super::naive::{NaiveEnd, NaiveFlow, is_allowed};
 

@@ -98,6 +98,8 @@ Examples:
                                               from the cluster
   settled netpol reach --from shop/web --to service/shop/db --port 5432
                                               the pods behind a Service
+  settled netpol reach --from shop/web --to shop/db:postgres
+                                              a port by its name in the pods
   settled netpol reach --from internet --to shop/web --port 443 -f dump/
                                               from files
   settled netpol reach --from shop/web --to 10.1.2.3 --port 53/UDP -o json
@@ -278,7 +280,10 @@ pub(crate) struct ReachArgs {
     #[arg(long, value_name = "END")]
     pub(crate) to: String,
 
-    /// Port and protocol, such as 443 or 53/UDP [default: all ports]
+    /// Port by number or name, and protocol, such as 443, 53/UDP or http [default: all ports]
+    ///
+    /// A name is that of a container port of the destination's pods, or of the Service's port. It can also stand at the end of --to:
+    /// shop/db:5432.
     #[arg(long, value_name = "PORT[/PROTOCOL]")]
     pub(crate) port: Option<String>,
 

@@ -4,17 +4,19 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use jiff::Timestamp;
+use settled_netpol::cluster::Cluster;
+use settled_netpol::index::ClusterIndex;
 use settled_netpol::profile::Profiles;
 
 use super::detection;
-use super::evaluate::{self, Evaluation};
-use super::files::{self, Contents};
+use super::evaluate::{Check, title};
+use super::files::{self, Contents, Entry};
 use super::live::{self, Live, Scope, Wanted};
 use super::migration;
 use super::notices;
 use super::providers::{self, Chosen};
 use super::render::{github, json, junit, sarif, table};
-use super::row::{NotLookedFor, Report, State};
+use super::row::{NotLookedFor, PolicyRow, Report, State};
 use crate::cli::netpol::{CheckArgs, CheckOutput};
 use crate::cluster;
 use crate::error::CommandError;
@@ -43,27 +45,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, CommandError> {
     }
     let shown = shown(args, &contents)?;
     report.providers = chosen.iter().map(Chosen::row).collect();
-    match (&args.from_provider, &*chosen) {
-        (Some(_), [from, to]) => {
-            report.policies = migration::rows(from, to, &contents.policies, cluster.as_ref());
-        }
-        _ => {
-            for chosen in &chosen {
-                let Evaluation { rows, not_looked_for, .. } =
-                    evaluate::policies(chosen, &contents.policies, cluster.as_ref());
-                report.policies.extend(rows);
-                for NotLookedFor { objects, reason, features } in not_looked_for {
-                    NotLookedFor::add(&mut report.not_looked_for, objects, &reason, features);
-                }
-            }
-        }
-    }
-    let count = contents.policies.len();
-    let mut index = 0;
-    report.policies.retain(|_| {
-        index += 1;
-        shown.get((index - 1) % count.max(1)).copied().unwrap_or(true)
-    });
+    let policies = std::mem::take(&mut contents.policies).into_iter().zip(shown);
+    evaluate(args, &chosen, policies, cluster.as_ref(), &mut report);
     // A file or a profile that cannot be used must not pass for one that has been checked.
     let code = match contents.unreadable > 0 || loaded.errors > 0 {
         true => 2,
@@ -73,15 +56,53 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, CommandError> {
     if !args.quiet {
         print(args, &report, code, &summary, started)?;
         notices::print(&report);
-        if report.policies.is_empty() && !args.input.all_namespaces {
+        if report.policies.is_empty() && !args.input.names_files() && !args.input.all_namespaces {
             let label = Palette::stderr().hint("hint:");
             stderr::print_line(&format!("{label} -A checks the policies of all namespaces"));
         }
-        if args.output != CheckOutput::Github {
+        // Of files of which none could be read, the errors say it.
+        let has_result = !report.policies.is_empty() || contents.unreadable == 0;
+        if args.output != CheckOutput::Github && has_result {
             stderr::print_line(&summary);
         }
     }
     Ok(ExitCode::from(code))
+}
+
+/// Evaluates policies. Each is dropped as soon as its rows are made: many take more memory than what is reported of them.
+fn evaluate(
+    args: &CheckArgs,
+    chosen: &[Chosen<'_>],
+    policies: impl Iterator<Item = (Entry, bool)>,
+    cluster: Option<&Cluster>,
+    report: &mut Report,
+) {
+    let index = cluster.map(ClusterIndex::new);
+    let (policies, shown): (Vec<Entry>, Vec<bool>) = policies.unzip();
+    let mut checks: Vec<Check<'_>> =
+        chosen.iter().map(|chosen| Check::new(chosen, &policies, index.as_ref())).collect();
+    // By provider.
+    let mut rows: Vec<Vec<PolicyRow>> = vec![Vec::new(); chosen.len()];
+    for (entry, _) in policies.into_iter().zip(shown).filter(|(_, is_shown)| *is_shown) {
+        let mut made = checks.iter_mut().map(|check| check.row(&entry));
+        let made = match args.from_provider.is_some() {
+            true => {
+                made.next().zip(made.next()).map(|(from, to)| migration::row(&from, to)).into_iter().collect()
+            }
+            false => made.collect::<Vec<PolicyRow>>(),
+        };
+        for (mut row, rows) in made.into_iter().zip(&mut rows) {
+            if args.quiet {
+                // Only the exit code is wanted.
+                (row.findings, row.message) = (Vec::new(), "".into());
+            }
+            rows.push(row);
+        }
+    }
+    report.policies = rows.into_iter().flatten().collect();
+    for NotLookedFor { objects, reason, features } in checks.into_iter().flat_map(Check::not_looked_for) {
+        NotLookedFor::add(&mut report.not_looked_for, objects, &reason, features);
+    }
 }
 
 /// Policies and providers, from files and from the cluster; None if the user interrupts it.
@@ -91,19 +112,19 @@ fn gather<'p>(
     named: Vec<Chosen<'p>>,
 ) -> Result<Option<(Contents, Vec<Chosen<'p>>)>, CommandError> {
     if args.input.names_files() {
-        let contents = files::read(&args.input)?;
+        let contents = files::read(&args.input, profiles)?;
         if !named.is_empty() {
             return Ok(Some((contents, named)));
         }
         if let Some(chosen) = detection::in_files(profiles, &contents)? {
             return Ok(Some((contents, chosen)));
         }
-        let wanted = Wanted { policies: None, providers: Some(profiles) };
+        let wanted = Wanted { profiles, policies: None, providers: true };
         let Some(live) = live::read(&args.input, &args.cluster, &wanted)? else { return Ok(None) };
         let chosen = live.inventory.map(|inventory| detection::chosen(profiles, &inventory));
         return Ok(Some((contents, chosen.unwrap_or(Ok(named))?)));
     }
-    let wanted = Wanted { policies: Some(Scope::Arguments), providers: named.is_empty().then_some(profiles) };
+    let wanted = Wanted { profiles, policies: Some(Scope::Arguments), providers: named.is_empty() };
     let Some(Live { contents, inventory }) = live::read(&args.input, &args.cluster, &wanted)? else {
         return Ok(None);
     };
@@ -179,7 +200,7 @@ fn print(
         CheckOutput::Json => json::report(report, false),
         CheckOutput::Yaml => json::report(report, true),
         CheckOutput::Jsonl => json::lines(report),
-        CheckOutput::Sarif => output::print_json(&sarif::log(report, code, evaluate::title)),
+        CheckOutput::Sarif => output::print_json(&sarif::log(report, code, title)),
         CheckOutput::Junit => {
             let document = junit::document(report, Timestamp::now(), started.elapsed(), summary);
             output::print(document.as_bytes())

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use settled_netpol::cluster::Cluster;
 use settled_netpol::diff::{Change, Diff, diff};
 use settled_netpol::model::{Policy, PolicyId};
+use settled_netpol::profile::Profiles;
 use settled_netpol::reach::{Outcome, UnknownReason, View};
 
 use super::evaluate;
@@ -45,8 +46,8 @@ pub(super) fn run(args: &DiffArgs) -> Result<ExitCode, CommandError> {
     let loaded = providers::load(&args.provider.profiles);
     let chosen = providers::named(&loaded.profiles, &args.provider.providers)?;
     let sets = match (&args.before, &args.after) {
-        (Some(before), Some(after)) => of_files(args, before, after)?,
-        _ => match against_cluster(args)? {
+        (Some(before), Some(after)) => of_files(args, &loaded.profiles, before, after)?,
+        _ => match against_cluster(args, &loaded.profiles)? {
             Some(sets) => sets,
             None => return Ok(ExitCode::from(session::INTERRUPTED)),
         },
@@ -86,8 +87,8 @@ pub(super) fn run(args: &DiffArgs) -> Result<ExitCode, CommandError> {
 }
 
 /// Two files or directories; what is selected is that of both, the second counting.
-fn of_files(args: &DiffArgs, before: &Path, after: &Path) -> Result<Sets, CommandError> {
-    let read = |path: &Path| files::read_paths(&[path.to_owned()], None, &args.input);
+fn of_files(args: &DiffArgs, profiles: &Profiles, before: &Path, after: &Path) -> Result<Sets, CommandError> {
+    let read = |path: &Path| files::read_paths(&[path.to_owned()], None, &args.input, profiles);
     let (mut before, mut after) = (read(before)?, read(after)?);
     let objects = before.objects + after.objects;
     if objects == 0 && before.unreadable + after.unreadable == 0 {
@@ -99,9 +100,9 @@ fn of_files(args: &DiffArgs, before: &Path, after: &Path) -> Result<Sets, Comman
 }
 
 /// The policies of the cluster, and those with the files applied.
-fn against_cluster(args: &DiffArgs) -> Result<Option<Sets>, CommandError> {
-    let files = files::read(&args.input)?;
-    let wanted = Wanted { policies: Some(Scope::Everywhere), providers: None };
+fn against_cluster(args: &DiffArgs, profiles: &Profiles) -> Result<Option<Sets>, CommandError> {
+    let files = files::read(&args.input, profiles)?;
+    let wanted = Wanted { profiles, policies: Some(Scope::Everywhere), providers: false };
     let Some(live) = live::read(&args.input, &args.cluster, &wanted)? else { return Ok(None) };
     let mut before = live.contents;
     let cluster = before.cluster(false);
@@ -109,7 +110,7 @@ fn against_cluster(args: &DiffArgs) -> Result<Option<Sets>, CommandError> {
     let mut applied: BTreeMap<PolicyId, Entry> = before
         .policies
         .iter()
-        .map(|entry| (entry.parsed.id.clone(), Entry::of_cluster(entry.parsed.clone())))
+        .map(|entry| (entry.parsed.id.clone(), Entry::of_cluster((*entry.parsed).clone())))
         .collect();
     let others = std::mem::take(&mut before.others);
     let mut after = files;
@@ -141,7 +142,7 @@ fn view<'a>(
 ) -> View<'a> {
     let view = match chosen {
         Some(chosen) => {
-            let deviations = evaluate::policies(chosen, &contents.policies, Some(cluster)).deviations;
+            let deviations = evaluate::deviations(chosen, &contents.policies, Some(cluster));
             View::carried_out(policies, &deviations)
         }
         None => View::as_written(policies),

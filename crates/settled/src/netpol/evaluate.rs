@@ -1,5 +1,6 @@
 //! Evaluation of policies for a provider: verdicts of the library as rows, and deviations for connectivity.
 
+use std::collections::HashSet;
 use std::str::FromStr as _;
 use std::sync::Arc;
 
@@ -26,150 +27,176 @@ const SUSPECT: &str = "policy.suspect";
 /// Rule of findings on a version that is not known.
 const VERSION: &str = "provider.version";
 
-/// What a provider makes of policies.
-pub(super) struct Evaluation {
-    /// A row for each policy, in their order.
-    pub(super) rows: Vec<PolicyRow>,
-    /// What is carried out otherwise than written.
-    pub(super) deviations: Vec<reach::Deviation>,
-    /// Features that were not looked for.
-    pub(super) not_looked_for: Vec<NotLookedFor>,
+/// Texts that many rows share: policies of a cluster resemble each other.
+#[derive(Debug, Default)]
+struct Texts(HashSet<Arc<str>>);
+
+impl Texts {
+    fn share(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        self.0.insert(Arc::clone(&text));
+        text
+    }
 }
 
-/// Evaluates all policies, which depend on each other.
-pub(super) fn policies(chosen: &Chosen<'_>, entries: &[Entry], cluster: Option<&Cluster>) -> Evaluation {
-    let index = cluster.map(ClusterIndex::new);
-    let objects = entries.iter().map(|entry| &entry.parsed);
-    let evaluator = Evaluator::new(&chosen.provider, objects, index.as_ref());
-    let mut evaluation = Evaluation {
-        rows: Vec::with_capacity(entries.len()),
-        deviations: Vec::new(),
-        not_looked_for: Vec::new(),
-    };
-    for entry in entries {
-        let verdict = evaluator.check(&entry.parsed);
-        let mut row = row(chosen, entry, &verdict);
-        let mut found = default_deny_findings(&evaluator, &entry.parsed, &verdict);
+/// Evaluation of policies for one provider, policy by policy, once all of them were seen: they depend on each other.
+pub(super) struct Check<'a> {
+    chosen: &'a Chosen<'a>,
+    evaluator: Evaluator<'a>,
+    index: Option<&'a ClusterIndex<'a>>,
+    texts: Texts,
+    not_looked_for: Vec<NotLookedFor>,
+}
+
+impl<'a> Check<'a> {
+    pub(super) fn new(
+        chosen: &'a Chosen<'a>,
+        entries: &[Entry],
+        index: Option<&'a ClusterIndex<'a>>,
+    ) -> Self {
+        let evaluator = Evaluator::new(&chosen.provider, entries.iter().map(|entry| &*entry.parsed), index);
+        Self { chosen, evaluator, index, texts: Texts::default(), not_looked_for: Vec::new() }
+    }
+
+    /// Features that were not looked for in the policies so far.
+    pub(super) fn not_looked_for(self) -> Vec<NotLookedFor> {
+        self.not_looked_for
+    }
+
+    /// What the provider makes of a policy.
+    pub(super) fn row(&mut self, entry: &Entry) -> PolicyRow {
+        let verdict = self.evaluator.check(&entry.parsed);
+        let mut row = self.of_verdict(entry, &verdict);
+        let mut found = default_deny_findings(&self.evaluator, &entry.parsed, &verdict);
         if let Some(policy) = &entry.parsed.policy {
-            let findings = findings(policy, index.as_ref());
+            let findings = findings(policy, self.index);
             found.extend(findings.list);
             if findings.more > 0 {
                 let message = format!("{} more findings are not listed", findings.more);
-                row.findings.push(FindingRow::new(SUSPECT, Level::Note, "spec", entry.spot("spec"), message));
+                row.findings.push(self.finding(entry, SUSPECT, Level::Note, "spec", &message));
             }
             for missing in findings.missing {
                 let kinds = missing.kinds.iter().map(|kind| kind.as_str());
-                NotLookedFor::add(&mut evaluation.not_looked_for, missing.objects, &missing.reason, kinds);
+                NotLookedFor::add(&mut self.not_looked_for, missing.objects, &missing.reason, kinds);
             }
         }
-        row.findings.extend(found.iter().map(|finding| of_finding(entry, finding)));
-        evaluation.rows.push(row);
-        evaluation.deviations.extend(deviations(&verdict));
+        row.findings.extend(found.iter().map(|finding| self.of_finding(entry, finding)));
         for missing in &verdict.not_looked_for {
-            NotLookedFor::add(
-                &mut evaluation.not_looked_for,
-                missing.objects,
-                &missing.reason,
-                missing.features.iter().map(|feature| feature.as_str()),
-            );
+            let features = missing.features.iter().map(|feature| feature.as_str());
+            NotLookedFor::add(&mut self.not_looked_for, missing.objects, &missing.reason, features);
+        }
+        row
+    }
+
+    fn of_verdict(&mut self, entry: &Entry, verdict: &PolicyVerdict) -> PolicyRow {
+        let status = match (verdict.outcome, verdict.reason) {
+            (Outcome::Failure, Reason::InvalidPolicy) => State::Invalid,
+            (Outcome::Failure, _) => State::Failure,
+            (Outcome::PartialFailure, _) => State::PartialFailure,
+            (Outcome::Accepted, _) => State::Accepted,
+            (Outcome::Unknown, _) => State::Unknown,
+        };
+        let problems = verdict.problems.iter().map(|problem| self.of_problem(entry, problem));
+        let mut findings: Vec<FindingRow> = problems.collect();
+        findings.extend(verdict.deviations.iter().map(|deviation| self.of_deviation(entry, deviation)));
+        if let Err(unknown) = &self.chosen.provider.version {
+            // The same for each feature.
+            let finding = self.finding(entry, VERSION, Level::Warning, "spec", &unknown.to_string());
+            findings.push(FindingRow { support: Some("unknown"), ..finding });
+        } else {
+            findings
+                .extend(verdict.unanswered.iter().map(|unanswered| self.of_unanswered(entry, unanswered)));
+        }
+        let id = &verdict.id;
+        PolicyRow {
+            source: entry.source.clone(),
+            spot: entry.begin(),
+            kind: id.kind.as_str(),
+            namespace: id.namespace.clone(),
+            name: id.name.clone(),
+            generation: verdict.generation,
+            provider: self.chosen.label.clone(),
+            status,
+            reason: verdict.reason.as_str(),
+            message: self.texts.share(&conditions::message(verdict)),
+            findings,
         }
     }
-    evaluation
-}
 
-fn row(chosen: &Chosen<'_>, entry: &Entry, verdict: &PolicyVerdict) -> PolicyRow {
-    let status = match (verdict.outcome, verdict.reason) {
-        (Outcome::Failure, Reason::InvalidPolicy) => State::Invalid,
-        (Outcome::Failure, _) => State::Failure,
-        (Outcome::PartialFailure, _) => State::PartialFailure,
-        (Outcome::Accepted, _) => State::Accepted,
-        (Outcome::Unknown, _) => State::Unknown,
-    };
-    let is_stored = entry.parsed.is_stored;
-    let problems = verdict.problems.iter().map(|problem| of_problem(entry, problem, is_stored));
-    let mut findings: Vec<FindingRow> = problems.collect();
-    findings.extend(verdict.deviations.iter().map(|deviation| of_deviation(entry, deviation)));
-    if let Err(unknown) = &chosen.provider.version {
-        // The same for each feature.
-        findings.push(FindingRow {
-            support: Some("unknown"),
-            ..FindingRow::new(VERSION, Level::Warning, "spec", entry.spot("spec"), unknown.to_string())
-        });
-    } else {
-        findings.extend(verdict.unanswered.iter().map(|unanswered| of_unanswered(entry, unanswered)));
+    fn finding(
+        &mut self,
+        entry: &Entry,
+        rule: &'static str,
+        level: Level,
+        path: &str,
+        message: &str,
+    ) -> FindingRow {
+        FindingRow::new(rule, level, self.texts.share(path), entry.spot(path), self.texts.share(message))
     }
-    let id = &verdict.id;
-    PolicyRow {
-        source: entry.source.clone(),
-        spot: entry.begin(),
-        kind: id.kind.as_str(),
-        namespace: id.namespace.clone(),
-        name: id.name.clone(),
-        generation: verdict.generation,
-        provider: chosen.label.clone(),
-        status,
-        reason: verdict.reason.as_str().to_owned(),
-        message: conditions::message(verdict),
-        findings,
+
+    fn of_problem(&mut self, entry: &Entry, problem: &Problem) -> FindingRow {
+        let (rule, level) = match problem.severity {
+            Severity::Error if entry.parsed.is_stored => (INVALID, Level::Warning),
+            Severity::Error => (INVALID, Level::Error),
+            Severity::Warning => (SUSPECT, Level::Note),
+        };
+        self.finding(entry, rule, level, &problem.place.0, &problem.message)
     }
-}
 
-fn of_problem(entry: &Entry, problem: &Problem, is_stored: bool) -> FindingRow {
-    let (rule, level) = match problem.severity {
-        Severity::Error if is_stored => (INVALID, Level::Warning),
-        Severity::Error => (INVALID, Level::Error),
-        Severity::Warning => (SUSPECT, Level::Note),
-    };
-    let path = problem.place.to_string();
-    FindingRow::new(rule, level, &path, entry.spot(&path), problem.message.clone())
-}
+    fn of_deviation(&mut self, entry: &Entry, deviation: &Deviation) -> FindingRow {
+        let (allows, level) = match deviation.error {
+            ErrorDirection::More => ("more", Level::Error),
+            ErrorDirection::Either => ("either", Level::Error),
+            ErrorDirection::Less => ("less", Level::Warning),
+            ErrorDirection::Same => ("same", Level::Note),
+        };
+        let mut shared = |text: &Option<String>| text.as_deref().map(|text| self.texts.share(text));
+        let (supported_since, note, evidence) =
+            (shared(&deviation.supported_since), shared(&deviation.note), shared(&deviation.source));
+        let rule = deviation.subject.as_str();
+        FindingRow {
+            support: Some(deviation.support.as_str()),
+            carried_out: deviation.carried_out.map(|carried_out| carried_out.as_str()),
+            allows: Some(allows),
+            supported_since,
+            note,
+            evidence,
+            checked: Some(deviation.checked.as_str()),
+            ..self.finding(entry, rule, level, &deviation.place.0, &deviation.message)
+        }
+    }
 
-fn of_deviation(entry: &Entry, deviation: &Deviation) -> FindingRow {
-    let path = deviation.place.to_string();
-    let (allows, level) = match deviation.error {
-        ErrorDirection::More => ("more", Level::Error),
-        ErrorDirection::Either => ("either", Level::Error),
-        ErrorDirection::Less => ("less", Level::Warning),
-        ErrorDirection::Same => ("same", Level::Note),
-    };
-    FindingRow {
-        support: Some(deviation.support.as_str()),
-        carried_out: deviation.carried_out.map(|carried_out| carried_out.as_str()),
-        allows: Some(allows),
-        supported_since: deviation.supported_since.clone(),
-        note: deviation.note.clone(),
-        evidence: deviation.source.clone(),
-        checked: Some(deviation.checked.as_str()),
-        ..FindingRow::new(
-            deviation.subject.as_str(),
-            level,
-            &path,
-            entry.spot(&path),
-            deviation.message.clone(),
-        )
+    fn of_unanswered(&mut self, entry: &Entry, unanswered: &Unanswered) -> FindingRow {
+        let (rule, message) = (unanswered.subject.as_str(), unanswered.why.to_string());
+        let finding = self.finding(entry, rule, Level::Warning, &unanswered.place.0, &message);
+        FindingRow { support: Some("unknown"), ..finding }
+    }
+
+    fn of_finding(&mut self, entry: &Entry, finding: &Finding) -> FindingRow {
+        let level = match finding.kind.level() {
+            findings::Level::Warning => Level::Warning,
+            findings::Level::Info => Level::Note,
+        };
+        self.finding(entry, finding.kind.as_str(), level, &finding.place.0, &finding.message)
     }
 }
 
-fn of_unanswered(entry: &Entry, unanswered: &Unanswered) -> FindingRow {
-    let path = unanswered.place.to_string();
-    let (rule, message) = (unanswered.subject.as_str(), unanswered.why.to_string());
-    FindingRow {
-        support: Some("unknown"),
-        ..FindingRow::new(rule, Level::Warning, &path, entry.spot(&path), message)
-    }
+/// What a provider carries out otherwise than written, for evaluations of connectivity.
+pub(super) fn deviations(
+    chosen: &Chosen<'_>,
+    entries: &[Entry],
+    cluster: Option<&Cluster>,
+) -> Vec<reach::Deviation> {
+    let index = cluster.map(ClusterIndex::new);
+    let parsed = || entries.iter().map(|entry| &*entry.parsed);
+    let evaluator = Evaluator::new(&chosen.provider, parsed(), index.as_ref());
+    parsed().flat_map(|parsed| of_connectivity(&evaluator.check(parsed))).collect()
 }
 
-fn of_finding(entry: &Entry, finding: &Finding) -> FindingRow {
-    let path = finding.place.to_string();
-    let level = match finding.kind.level() {
-        findings::Level::Warning => Level::Warning,
-        findings::Level::Info => Level::Note,
-    };
-    FindingRow::new(finding.kind.as_str(), level, &path, entry.spot(&path), finding.message.clone())
-}
-
-/// What is carried out otherwise, for evaluations of connectivity.
-fn deviations(verdict: &PolicyVerdict) -> Vec<reach::Deviation> {
+fn of_connectivity(verdict: &PolicyVerdict) -> Vec<reach::Deviation> {
     let feature = |subject| match subject {
         Subject::Feature(feature) => Some(feature),
         Subject::Limit(_) => None,

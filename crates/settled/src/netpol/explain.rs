@@ -1,13 +1,15 @@
 //! `settled netpol explain`: a policy in sentences, with what a provider does instead.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use serde::Serialize;
 use settled_netpol::explain::{Explanation, ProviderRemark, explain};
+use settled_netpol::index::ClusterIndex;
 use settled_netpol::model::Place;
 use settled_netpol::parse::Severity;
 
-use super::evaluate;
+use super::evaluate::Check;
 use super::files::{self, Contents, Entry};
 use super::live::{self, Scope, Wanted};
 use super::notices;
@@ -26,9 +28,10 @@ pub(super) fn run(args: &ExplainArgs) -> Result<ExitCode, CommandError> {
     let loaded = providers::load(&args.provider.profiles);
     let chosen = providers::named(&loaded.profiles, &args.provider.providers)?;
     let mut contents = if args.input.names_files() {
-        files::read(&args.input)?
+        files::read(&args.input, &loaded.profiles)?
     } else {
-        let wanted = Wanted { policies: Some(Scope::Arguments), providers: None };
+        let wanted =
+            Wanted { profiles: &loaded.profiles, policies: Some(Scope::Arguments), providers: false };
         match live::read(&args.input, &args.cluster, &wanted)? {
             Some(live) => live.contents,
             None => return Ok(ExitCode::from(session::INTERRUPTED)),
@@ -36,14 +39,14 @@ pub(super) fn run(args: &ExplainArgs) -> Result<ExitCode, CommandError> {
     };
     let snapshot = contents.cluster(args.input.names_files());
     let named = find(args, &contents)?;
+    let index = snapshot.as_ref().map(ClusterIndex::new);
+    let mut checks: Vec<Check<'_>> =
+        chosen.iter().map(|chosen| Check::new(chosen, &contents.policies, index.as_ref())).collect();
     let mut explained = Vec::new();
     let mut code = if contents.unreadable > 0 || loaded.errors > 0 { 2 } else { 0 };
     for index in named {
         let Some(entry) = contents.policies.get(index) else { continue };
-        let rows = chosen.iter().filter_map(|chosen| {
-            evaluate::policies(chosen, &contents.policies, snapshot.as_ref()).rows.into_iter().nth(index)
-        });
-        let rows: Vec<PolicyRow> = rows.collect();
+        let rows: Vec<PolicyRow> = checks.iter_mut().map(|check| check.row(entry)).collect();
         code = rows.iter().map(PolicyRow::exit_code).fold(code, worse);
         explained.push(Explained::new(entry, rows, chosen.len() > 1));
     }
@@ -153,10 +156,10 @@ impl Explained {
                     .map(move |finding| (row, finding))
             })
             .map(|(row, finding)| ProviderRemark {
-                place: Some(Place(finding.path.as_str().into())),
+                place: Some(Place(Arc::clone(&finding.path))),
                 text: match several {
                     true => format!("{}: {}", row.provider, finding.message),
-                    false => finding.message.clone(),
+                    false => finding.message.to_string(),
                 },
             })
             .collect();

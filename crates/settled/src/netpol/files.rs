@@ -9,6 +9,7 @@ use serde_json::Value;
 use settled_manifest::{Batch, Item, Scratch};
 use settled_netpol::cluster::Cluster;
 use settled_netpol::parse::{ParseError, Parsed, kind_of, parse_policy};
+use settled_netpol::profile::{OwnKinds, Profiles};
 
 use super::places::Places;
 use super::row::{NotEvaluated, Spot, Unread};
@@ -27,7 +28,8 @@ const THREADS_MAX: usize = 16;
 /// A policy, and where it was found.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) parsed: Parsed,
+    /// Boxed: the list of entries grows by copies.
+    pub(super) parsed: Box<Parsed>,
     /// The file; None in a cluster.
     pub(super) source: Option<Arc<str>>,
     places: Places,
@@ -36,7 +38,7 @@ pub(super) struct Entry {
 impl Entry {
     /// A policy of a cluster.
     pub(super) fn of_cluster(parsed: Parsed) -> Self {
-        Self { parsed, source: None, places: Places::default() }
+        Self { parsed: Box::new(parsed), source: None, places: Places::default() }
     }
 
     /// Where a field stands in the file.
@@ -50,6 +52,22 @@ impl Entry {
     }
 }
 
+/// Policies of a kind that is not evaluated.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Others {
+    pub(super) count: u64,
+    /// The providers whose kind it is; none if its API version is not known.
+    pub(super) providers: Vec<String>,
+}
+
+impl Others {
+    /// Those of a kind, if it is a provider's own.
+    pub(super) fn of(own_kinds: &OwnKinds, api_version: &str, kind: &str) -> Option<Self> {
+        let providers: Vec<String> = own_kinds.providers(api_version, kind).map(str::to_owned).collect();
+        (!providers.is_empty()).then_some(Self { count: 1, providers })
+    }
+}
+
 /// All that was read.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
@@ -58,7 +76,7 @@ pub(super) struct Contents {
     /// Kinds that could not be read.
     pub(super) unread: Vec<Unread>,
     /// Policies of kinds that are not evaluated, by API version and kind.
-    pub(super) others: BTreeMap<(String, String), u64>,
+    pub(super) others: BTreeMap<(String, String), Others>,
     /// How many files were read.
     pub(super) inputs: u64,
     /// How many files or documents could not be read; each was reported.
@@ -97,17 +115,18 @@ impl Contents {
     }
 
     fn other(&mut self, api_version: String, kind: &str) {
-        *self.others.entry((api_version, kind.to_owned())).or_default() += 1;
+        self.others.entry((api_version, kind.to_owned())).or_default().count += 1;
     }
 
     /// Kinds of policies that are not evaluated.
     pub(super) fn not_evaluated(&self) -> Vec<NotEvaluated> {
         let others = self.others.iter();
         others
-            .map(|((api_version, kind), count)| NotEvaluated {
+            .map(|((api_version, kind), others)| NotEvaluated {
                 api_version: api_version.clone(),
                 kind: kind.clone(),
-                count: *count,
+                count: others.count,
+                providers: others.providers.clone(),
             })
             .collect()
     }
@@ -117,17 +136,17 @@ impl Contents {
             Found::Policy(parsed, places) => {
                 self.objects += 1;
                 let source = Some(Arc::clone(&input.source));
-                self.policies.push(Entry { parsed: *parsed, source, places });
+                self.policies.push(Entry { parsed, source, places });
             }
             Found::Selected(collected) => {
                 self.objects += 1;
                 self.snapshot.add(*collected);
             }
-            Found::Other(key) => {
+            Found::Other => self.objects += 1,
+            Found::OwnKind(api_version, kind, others) => {
                 self.objects += 1;
-                if let Some(key) = key {
-                    *self.others.entry(key).or_default() += 1;
-                }
+                let known = self.others.entry((api_version, kind)).or_default();
+                *known = Others { count: known.count + others.count, ..others };
             }
             Found::Malformed(error) => {
                 self.unreadable += 1;
@@ -142,14 +161,16 @@ enum Found {
     Policy(Box<Parsed>, Places),
     /// An object that policies select.
     Selected(Box<Collected>),
-    /// Another object; with its API version and kind if it is a policy of a kind that is not evaluated.
-    Other(Option<(String, String)>),
+    /// A policy of a kind that is a provider's own: its API version, its kind and whose it is.
+    OwnKind(String, String, Others),
+    /// Another object.
+    Other,
     Malformed(String),
 }
 
 /// Reads what the arguments name. What cannot be read is reported and counted; the rest goes on.
-pub(super) fn read(args: &PolicyArgs) -> Result<Contents, CommandError> {
-    let contents = read_paths(&args.files, args.kustomize.as_deref(), args)?;
+pub(super) fn read(args: &PolicyArgs, profiles: &Profiles) -> Result<Contents, CommandError> {
+    let contents = read_paths(&args.files, args.kustomize.as_deref(), args, profiles)?;
     if contents.objects == 0 && contents.unreadable == 0 {
         return Err(nothing_found(&args.files, args.kustomize.as_deref()));
     }
@@ -161,9 +182,12 @@ pub(super) fn read_paths(
     files: &[PathBuf],
     kustomization: Option<&Path>,
     args: &PolicyArgs,
+    profiles: &Profiles,
 ) -> Result<Contents, CommandError> {
     let namespace = args.namespace.as_deref().and_then(|list| list.split(',').next());
-    let work = Policies { namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).into(), scratch: scratch() };
+    let own_kinds = Arc::new(OwnKinds::new(profiles));
+    let namespace = namespace.unwrap_or(DEFAULT_NAMESPACE).into();
+    let work = Policies { namespace, own_kinds, scratch: scratch() };
     let threads = match args.threads {
         Some(threads) => usize::from(threads),
         None => std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX),
@@ -214,13 +238,18 @@ fn scratch() -> [Scratch; 2] {
 struct Policies {
     /// The namespace of objects without one.
     namespace: Arc<str>,
+    own_kinds: Arc<OwnKinds>,
     /// The second is for documents that look like JSON and are YAML.
     scratch: [Scratch; 2],
 }
 
 impl Clone for Policies {
     fn clone(&self) -> Self {
-        Self { namespace: Arc::clone(&self.namespace), scratch: scratch() }
+        Self {
+            namespace: Arc::clone(&self.namespace),
+            own_kinds: Arc::clone(&self.own_kinds),
+            scratch: scratch(),
+        }
     }
 }
 
@@ -233,7 +262,8 @@ impl Work for Policies {
     }
 
     fn work(&mut self, _: &InputId, batch: &Batch, out: &mut Vec<Found>) {
-        let Self { namespace, scratch: [first, second] } = self;
+        let Self { namespace, own_kinds, scratch: [first, second] } = self;
+        let how = (&**namespace, &**own_kinds);
         out.clear();
         batch.objects(first, |item| {
             let found = match item {
@@ -241,7 +271,7 @@ impl Work for Policies {
                 Item::Object(found) => found,
             };
             let error = match Object::parse(found.json) {
-                Ok(object) => return out.push(classify(batch, &found, &object, namespace)),
+                Ok(object) => return out.push(classify(batch, &found, &object, how)),
                 Err(error) => error,
             };
             // Go's decoder then tries YAML, which allows more. If it is no object either, JSON's error says more.
@@ -250,7 +280,7 @@ impl Work for Policies {
                 if let Item::Object(found) = item
                     && let Ok(object) = Object::parse(found.json)
                 {
-                    out.push(classify(batch, &found, &object, namespace));
+                    out.push(classify(batch, &found, &object, how));
                 }
             });
             if out.len() == before {
@@ -265,10 +295,10 @@ fn classify(
     batch: &Batch,
     found: &settled_manifest::Object<'_>,
     object: &Object<'_>,
-    namespace: &str,
+    (namespace, own_kinds): (&str, &OwnKinds),
 ) -> Found {
     let (Some(api_version), Some(kind)) = (object.api_version(), object.kind()) else {
-        return Found::Other(None);
+        return Found::Other;
     };
     let value = || serde_json::from_slice::<Value>(found.json);
     if kind_of(&api_version, &kind).is_some() {
@@ -285,40 +315,10 @@ fn classify(
     }
     if Collected::is_kind(&api_version, &kind) {
         let collected = value().ok().and_then(|value| Collected::read(&kind, &value, namespace));
-        return collected.map_or(Found::Other(None), |collected| Found::Selected(Box::new(collected)));
+        return collected.map_or(Found::Other, |collected| Found::Selected(Box::new(collected)));
     }
-    let is_policy = is_other_policy(&api_version, &kind);
-    Found::Other(is_policy.then(|| (api_version.into_owned(), kind.into_owned())))
-}
-
-/// Whether an object is a policy for traffic of another API: one of a provider's own.
-pub(super) fn is_other_policy(api_version: &str, kind: &str) -> bool {
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    let of_group = |suffix: &str| group == suffix || group.ends_with(&format!(".{suffix}"));
-    let is_provider =
-        ["cilium.io", "projectcalico.org", "antrea.io", "k8s.ovn.org", "networking.k8s.aws", "kubeovn.io"]
-            .iter()
-            .any(|suffix| of_group(suffix));
-    is_provider && (kind.ends_with("Policy") || kind == "EgressFirewall" || kind == "SecurityGroup")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn policies_of_providers_are_known_by_their_group() {
-        for (api_version, kind, expected) in [
-            ("cilium.io/v2", "CiliumNetworkPolicy", true),
-            ("crd.projectcalico.org/v1", "GlobalNetworkPolicy", true),
-            ("projectcalico.org/v3", "NetworkPolicy", true),
-            ("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", true),
-            ("k8s.ovn.org/v1", "EgressFirewall", true),
-            ("cilium.io/v2", "CiliumNode", false),
-            ("evilcilium.io/v2", "CiliumNetworkPolicy", false),
-            ("policy/v1", "PodDisruptionBudget", false),
-        ] {
-            assert_eq!(is_other_policy(api_version, kind), expected, "{api_version} {kind}");
-        }
+    match Others::of(own_kinds, &api_version, &kind) {
+        Some(others) => Found::OwnKind(api_version.into_owned(), kind.into_owned(), others),
+        None => Found::Other,
     }
 }

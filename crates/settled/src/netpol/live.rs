@@ -7,11 +7,11 @@ use serde_json::Value;
 use settled_netpol::cluster::Known;
 use settled_netpol::detect::{self, Inventory, Workload};
 use settled_netpol::parse::{ParseError, parse_policy};
-use settled_netpol::profile::Profiles;
+use settled_netpol::profile::{OwnKinds, Profiles};
 use settled_tracker::connection::{Resource, Resources};
 use settled_tracker::{Cluster, RequestError};
 
-use super::files::{Contents, Entry, is_other_policy};
+use super::files::{Contents, Entry, Others};
 use super::row::Unread;
 use super::snapshot::Collected;
 use crate::cli::args::ClusterArgs;
@@ -44,10 +44,12 @@ pub(super) enum Scope {
 /// What is to be read.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted<'p> {
+    /// Profiles of providers, which name kinds of their own.
+    pub(super) profiles: &'p Profiles,
     /// Policies of these namespaces, and the objects that they select.
     pub(super) policies: Option<Scope>,
-    /// What runs, for these profiles.
-    pub(super) providers: Option<&'p Profiles>,
+    /// What runs, for the profiles.
+    pub(super) providers: bool,
 }
 
 /// What was read.
@@ -79,7 +81,8 @@ pub(super) fn read(
 async fn read_from(cluster: &Cluster, args: &PolicyArgs, wanted: &Wanted<'_>) -> Result<Live, CommandError> {
     let resources = cluster.resources().await.map_err(|error| cluster::unreachable_at(cluster, &error))?;
     let mut contents = Contents::default();
-    let reader = Reader { cluster, resources: &resources };
+    let own_kinds = OwnKinds::new(wanted.profiles);
+    let reader = Reader { own_kinds: &own_kinds, cluster, resources: &resources };
     if let Some(scope) = &wanted.policies {
         let namespaces = match (scope, &args.namespace) {
             (Scope::Everywhere, _) => None,
@@ -92,13 +95,14 @@ async fn read_from(cluster: &Cluster, args: &PolicyArgs, wanted: &Wanted<'_>) ->
         reader.selected(&mut contents).await?;
     }
     let inventory = match wanted.providers {
-        Some(profiles) => Some(reader.inventory(profiles).await?),
-        None => None,
+        true => Some(reader.inventory(wanted.profiles).await?),
+        false => None,
     };
     Ok(Live { contents, inventory })
 }
 
 struct Reader<'a> {
+    own_kinds: &'a OwnKinds,
     cluster: &'a Cluster,
     resources: &'a Resources,
 }
@@ -129,18 +133,18 @@ impl Reader<'_> {
                 Err(error) => return Err(self.unreachable(&error)),
             }
         }
-        let others = self
-            .resources
-            .preferred()
-            .filter(|resource| resource.list && is_other_policy(&resource.api_version(), &resource.kind));
-        for resource in others.collect::<Vec<_>>() {
+        let others = self.resources.preferred().filter(|resource| resource.list).filter_map(|resource| {
+            Some((resource, Others::of(self.own_kinds, &resource.api_version(), &resource.kind)?))
+        });
+        for (resource, others) in others.collect::<Vec<_>>() {
             for namespace in places(namespaces.filter(|_| resource.namespaced)) {
                 // Who may not list them may still check the rest.
                 let names =
                     self.cluster.names(resource, namespace, None, OTHERS_MAX).await.unwrap_or_default();
                 if !names.is_empty() {
                     let key = (resource.api_version(), resource.kind.to_string());
-                    *contents.others.entry(key).or_default() += names.len() as u64;
+                    let known = contents.others.entry(key).or_default();
+                    *known = Others { count: known.count + names.len() as u64, ..others.clone() };
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use settled_netpol::feature::{Count, Feature, UnknownFeature};
 use settled_netpol::profile::{
-    Answer, Circumstances, Direction, Family, Profile, Profiles, ProviderRef, Row, Support,
+    Answer, Circumstances, Direction, Profile, Profiles, ProviderRef, Row, Support,
 };
 
 use super::providers::{self, Chosen};
@@ -18,6 +18,7 @@ use crate::output;
 use crate::render::columns::Columns;
 use crate::render::github::markdown;
 use crate::style::Palette;
+use settled_netpol::model::Family;
 
 pub(super) fn run(args: &MatrixArgs) -> Result<ExitCode, CommandError> {
     let loaded = providers::load(&args.provider.profiles);
@@ -72,10 +73,10 @@ fn features(ids: &[String]) -> Result<Vec<Feature>, CommandError> {
 
 /// The circumstances that rows may depend on.
 const CIRCUMSTANCES: [(Direction, Family); 4] = [
-    (Direction::Ingress, Family::Ipv4),
-    (Direction::Egress, Family::Ipv4),
-    (Direction::Ingress, Family::Ipv6),
-    (Direction::Egress, Family::Ipv6),
+    (Direction::Ingress, Family::V4),
+    (Direction::Egress, Family::V4),
+    (Direction::Ingress, Family::V6),
+    (Direction::Egress, Family::V6),
 ];
 
 #[derive(Serialize)]
@@ -308,7 +309,7 @@ fn when(circumstances: &[(Direction, Family)]) -> Option<String> {
         return None;
     }
     let directions = [Direction::Ingress, Direction::Egress];
-    let families = [Family::Ipv4, Family::Ipv6];
+    let families = [Family::V4, Family::V6];
     let all = |direction: Option<Direction>, family: Option<Family>| {
         CIRCUMSTANCES.iter().all(|one| {
             let is_meant = direction.is_none_or(|direction| one.0 == direction)
@@ -320,9 +321,9 @@ fn when(circumstances: &[(Direction, Family)]) -> Option<String> {
         return Some(direction.to_string());
     }
     if let Some(family) = families.into_iter().find(|family| all(None, Some(*family))) {
-        return Some(family.to_string());
+        return Some(family.as_str().to_owned());
     }
-    let each = circumstances.iter().map(|(direction, family)| format!("{direction}/{family}"));
+    let each = circumstances.iter().map(|(direction, family)| format!("{direction}/{}", family.as_str()));
     Some(each.collect::<Vec<_>>().join("+"))
 }
 

@@ -1,29 +1,13 @@
 //! `netpol check --from-provider A --to-provider B`: which policies change their meaning, and in which direction.
 
-use settled_netpol::cluster::Cluster;
-
-use super::evaluate;
-use super::files::Entry;
-use super::providers::Chosen;
 use super::row::{FindingRow, Level, PolicyRow, State};
 
 const MORE: &str = "more";
 const LESS: &str = "less";
 const EITHER: &str = "either";
 
-/// A row for each policy: what the second provider does otherwise than the first.
-pub(super) fn rows(
-    from: &Chosen<'_>,
-    to: &Chosen<'_>,
-    entries: &[Entry],
-    cluster: Option<&Cluster>,
-) -> Vec<PolicyRow> {
-    let before = evaluate::policies(from, entries, cluster).rows;
-    let after = evaluate::policies(to, entries, cluster).rows;
-    before.into_iter().zip(after).map(|(before, after)| row(before, after)).collect()
-}
-
-fn row(before: PolicyRow, after: PolicyRow) -> PolicyRow {
+/// What the second provider does otherwise than the first with a policy, from the rows of both.
+pub(super) fn row(before: &PolicyRow, after: PolicyRow) -> PolicyRow {
     let label = format!("{} -> {}", before.provider, after.provider);
     if after.status == State::Invalid {
         return PolicyRow { provider: label.into(), ..after };
@@ -36,7 +20,7 @@ fn row(before: PolicyRow, after: PolicyRow) -> PolicyRow {
     let mut findings: Vec<FindingRow> = Vec::new();
     for finding in after.findings.iter().filter(deviates) {
         if !before.findings.iter().any(|other| is_same(other, finding)) {
-            let message = format!("with {to}: {}", finding.message);
+            let message = format!("with {to}: {}", finding.message).into();
             findings.push(FindingRow { message, ..finding.clone() });
         }
     }
@@ -46,7 +30,7 @@ fn row(before: PolicyRow, after: PolicyRow) -> PolicyRow {
         let is_replaced =
             findings.iter().any(|other| other.rule == finding.rule && other.path == finding.path);
         if !is_kept && !is_replaced {
-            let message = format!("no longer with {to}; with {from}: {}", finding.message);
+            let message = format!("no longer with {to}; with {from}: {}", finding.message).into();
             let allows = finding.allows.map(opposite);
             let level = if allows == Some(LESS) { Level::Warning } else { Level::Error };
             findings.push(FindingRow { message, allows, level, supported_since: None, ..finding.clone() });
@@ -63,7 +47,7 @@ fn row(before: PolicyRow, after: PolicyRow) -> PolicyRow {
     } else {
         (State::Unchanged, "Unchanged", format!("otherwise than written with both: {}", after.message))
     };
-    PolicyRow { provider: label.into(), status, reason: reason.to_owned(), message, findings, ..after }
+    PolicyRow { provider: label.into(), status, reason, message: message.into(), findings, ..after }
 }
 
 fn opposite(allows: &'static str) -> &'static str {

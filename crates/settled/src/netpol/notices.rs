@@ -54,9 +54,16 @@ pub(super) fn unread(unread: &[Unread]) {
 
 /// Kinds of policies that are not evaluated.
 pub(super) fn not_evaluated(kinds: &[NotEvaluated]) {
-    for NotEvaluated { api_version, kind, count } in kinds {
+    for NotEvaluated { api_version, kind, count, providers } in kinds {
         let objects = crate::names::count_of(usize::try_from(*count).unwrap_or(usize::MAX), kind);
-        warn(&format!("not evaluated: {objects} of {api_version}, which also decide what may connect"));
+        let owner = match &**providers {
+            [] => "an unknown version".to_owned(),
+            owners => format!("a kind of {}", owners.join(" and ")),
+        };
+        let verb = if *count == 1 { "decides" } else { "decide" };
+        warn(&format!(
+            "not evaluated: {objects} of {api_version}, {owner}, which also {verb} what may connect"
+        ));
     }
 }
 

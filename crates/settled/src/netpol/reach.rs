@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use settled_netpol::cluster::{Cluster, Known};
-use settled_netpol::model::{Policy, Protocol};
+use settled_netpol::model::Policy;
 use settled_netpol::profile::Profiles;
 use settled_netpol::reach::{Answer, Ask, Comparison, Endpoint, Outcome, Question, QuestionError, compare};
 
@@ -46,7 +46,7 @@ pub(super) fn run(args: &ReachArgs) -> Result<ExitCode, CommandError> {
         answers.push(Answers { provider: None, answer: ask(&[])? });
     }
     for chosen in &chosen {
-        let deviations = evaluate::policies(chosen, &contents.policies, Some(&snapshot)).deviations;
+        let deviations = evaluate::deviations(chosen, &contents.policies, Some(&snapshot));
         answers.push(Answers { provider: Some(Arc::clone(&chosen.label)), answer: ask(&deviations)? });
     }
     match args.output {
@@ -86,26 +86,44 @@ fn question(args: &ReachArgs) -> Result<Question, CommandError> {
         };
         text.parse::<Endpoint>().map_err(|error| CommandError::usage(format!("{option}: {error}")))
     };
+    let (to, port) = match (split_port(&args.to), &args.port) {
+        (Some((_, port)), Some(option)) => {
+            return Err(CommandError::usage(format!(
+                "--to {}: the port is {port} here and {option} in --port",
+                args.to
+            ))
+            .hint("name it once"));
+        }
+        (Some((to, port)), None) => (to, Some(("--to", port))),
+        (None, port) => (&*args.to, port.as_deref().map(|port| ("--port", port))),
+    };
+    if let Some((_, port)) = split_port(&args.from) {
+        let error = CommandError::usage(format!("--from {}: a source has no port", args.from));
+        return Err(error.hint(format!("the port of the destination is --port {port}")));
+    }
     let from = end("--from", &args.from)?;
     if matches!(from, Endpoint::Service { .. }) {
         let error = CommandError::usage(format!("--from {from}: a Service does not open connections"));
         return Err(error.hint("name the pods or the workload that do"));
     }
-    let traffic = args.port.as_deref().map_or(Ok(Ask::AllPorts), port)?;
-    Ok(Question { from, to: end("--to", &args.to)?, traffic })
+    let traffic = match port {
+        None => Ask::AllPorts,
+        Some((option, port)) => port.parse::<Ask>().map_err(|error| {
+            CommandError::usage(format!("{option} {port}: {error}"))
+                .hint("one port at a time; without --port, all ports are answered in ranges")
+        })?,
+    };
+    Ok(Question { from, to: end("--to", to)?, traffic })
 }
 
-/// `443`, `53/UDP`.
-fn port(text: &str) -> Result<Ask, CommandError> {
-    let invalid = || {
-        CommandError::usage(format!("--port {text}: expected a number and a protocol, such as 443 or 53/UDP"))
-            .hint("a named port is a number of the pod: settled netpol explain shows it, kubectl get pod -o yaml has it")
-    };
-    let (number, protocol) = text.split_once('/').unwrap_or((text, "TCP"));
-    let protocols = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
-    let protocol = protocols.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(protocol));
-    let number = number.parse::<u16>().ok().filter(|number| *number > 0);
-    Ok(Ask::Port(protocol.ok_or_else(invalid)?, number.ok_or_else(invalid)?))
+/// `shop/db:5432`, `10.0.0.1:53/UDP` and `[fd00::1]:443`: the end and its port.
+fn split_port(text: &str) -> Option<(&str, &str)> {
+    if let Some((address, port)) = text.strip_prefix('[').and_then(|text| text.split_once("]:")) {
+        return Some((address, port));
+    }
+    // Two are those of an IPv6 address.
+    let (end, port) = text.split_once(':').filter(|(_, port)| !port.contains(':'))?;
+    Some((end, port))
 }
 
 struct Gathered<'p> {
@@ -123,7 +141,7 @@ fn gather<'p>(
 ) -> Result<Option<Gathered<'p>>, CommandError> {
     if args.input.names_files() {
         // Without a provider, the answer is that as written.
-        let contents = files::read(&args.input)?;
+        let contents = files::read(&args.input, profiles)?;
         let (chosen, undetected) = match detection::in_files(profiles, &contents) {
             _ if !named.is_empty() => (named, None),
             Ok(chosen) => (chosen.unwrap_or_default(), None),
@@ -132,7 +150,7 @@ fn gather<'p>(
         return Ok(Some(Gathered { contents, chosen, undetected }));
     }
     let detects = named.is_empty();
-    let wanted = Wanted { policies: Some(scope(question)), providers: detects.then_some(profiles) };
+    let wanted = Wanted { profiles, policies: Some(scope(question)), providers: detects };
     let Some(live) = live::read(&args.input, &args.cluster, &wanted)? else { return Ok(None) };
     let (chosen, undetected) = match live.inventory.map(|inventory| detection::chosen(profiles, &inventory)) {
         Some(Ok(chosen)) => (chosen, None),

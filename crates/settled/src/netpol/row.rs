@@ -83,7 +83,7 @@ pub(super) struct FindingRow {
     pub(super) rule: &'static str,
     pub(super) level: Level,
     /// The field, such as `spec.ingress[0].ports[0].endPort`.
-    pub(super) path: String,
+    pub(super) path: Arc<str>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) spot: Option<Spot>,
     /// How the provider carries it out: `narrowed`.
@@ -95,16 +95,16 @@ pub(super) struct FindingRow {
     /// `more` or `less` than written, or `either`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) allows: Option<&'static str>,
-    pub(super) message: String,
+    pub(super) message: Arc<str>,
     /// The first version that supports it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) supported_since: Option<String>,
+    pub(super) supported_since: Option<Arc<str>>,
     /// What the profile adds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) note: Option<String>,
+    pub(super) note: Option<Arc<str>>,
     /// Where the profile has it from.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) evidence: Option<String>,
+    pub(super) evidence: Option<Arc<str>>,
     /// How that was checked: `source`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) checked: Option<&'static str>,
@@ -115,14 +115,14 @@ impl FindingRow {
     pub(super) fn new(
         rule: &'static str,
         level: Level,
-        path: &str,
+        path: Arc<str>,
         spot: Option<Spot>,
-        message: String,
+        message: Arc<str>,
     ) -> Self {
         Self {
             rule,
             level,
-            path: path.to_owned(),
+            path,
             spot,
             support: None,
             carried_out: None,
@@ -158,8 +158,8 @@ pub(super) struct PolicyRow {
     pub(super) generation: Option<i64>,
     pub(super) provider: Arc<str>,
     pub(super) status: State,
-    pub(super) reason: String,
-    pub(super) message: String,
+    pub(super) reason: &'static str,
+    pub(super) message: Arc<str>,
     pub(super) findings: Vec<FindingRow>,
 }
 
@@ -257,6 +257,9 @@ pub(super) struct NotEvaluated {
     pub(super) api_version: String,
     pub(super) kind: String,
     pub(super) count: u64,
+    /// The providers whose kind it is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) providers: Vec<String>,
 }
 
 /// Objects that could not be read.

@@ -148,14 +148,95 @@ fn connections_are_evaluated_from_files() {
     );
 }
 
+/// Two pods of a workload whose containers have another number for the same name, and one without it.
+#[test]
+fn a_port_is_named_as_users_name_it() {
+    let folder = folder();
+    let pod = |name: &str, ports: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"shop","labels":{{"app":"db","pod-template-hash":"5d9"}}}},"spec":{{"containers":[{{"name":"c","ports":[{ports}]}}]}},"status":{{"podIP":"10.0.1.{}"}}}}"#,
+            name.len()
+        ) + "\n"
+    };
+    let pods = [
+        pod(
+            "db-5d9-a",
+            r#"{"name":"sql","containerPort":5432},{"name":"dns","containerPort":53,"protocol":"UDP"}"#,
+        ),
+        pod("db-5d9-bb", r#"{"name":"sql","containerPort":5433}"#),
+        pod("db-5d9-ccc", ""),
+    ];
+    let service = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"db","namespace":"shop"},"spec":{"selector":{"app":"db"},"ports":[{"name":"postgres","port":15432,"targetPort":"sql"}]}}"#;
+    folder.write("k8s/pods.jsonl", &format!("{PODS}{}{service}\n", pods.concat()));
+    let ask = |arguments: &str| {
+        json(netpol(&format!("reach -f k8s --from shop/web-0 {arguments} -o json")).dir(&folder))
+    };
+    // web may connect to 5432 by `plain`, and to 192.0.2.0/24 alone by `myegress`.
+    folder.write("k8s/myegress.yaml", "");
+    let found = |answer: &Value| -> Vec<(String, String)> {
+        let connections = answer["answers"][0]["connections"].as_array().unwrap().iter();
+        connections
+            .map(|connection| {
+                let text = |value: &Value| value.as_str().unwrap().to_owned();
+                let port = format!("{}/{}", text(&connection["ports"][0]), text(&connection["protocol"]));
+                (format!("{} {port}", text(&connection["to"])), text(&connection["asWritten"]["outcome"]))
+            })
+            .collect()
+    };
+    let expected = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+        list.iter().map(|(to, outcome)| ((*to).to_owned(), (*outcome).to_owned())).collect()
+    };
+    let both = expected(&[("shop/db-5d9-a 5432/TCP", "allowed"), ("shop/db-5d9-bb 5433/TCP", "denied")]);
+    let remark = "port sql is not the same in all pods: missing in shop/db-5d9-ccc; 5432/TCP in shop/db-5d9-a; \
+                  5433/TCP in shop/db-5d9-bb";
+    for arguments in ["--to shop/db --port sql", "--to shop/db:sql", "--to shop/db:sql/tcp"] {
+        let (code, answer) = ask(arguments);
+        assert_eq!((code, found(&answer)), (1, both.clone()), "{arguments}: {answer}");
+        assert_eq!(answer["answers"][0]["connections"][0]["remarks"][0], remark, "{arguments}: {answer}");
+    }
+    let (code, answer) = ask("--to shop/db-5d9-a:sql");
+    assert_eq!((code, found(&answer)), (0, expected(&[("shop/db-5d9-a 5432/TCP", "allowed")])), "{answer}");
+    assert_eq!(answer["answers"][0]["connections"][0]["remarks"], Value::Null, "{answer}");
+    let (code, answer) = ask("--to shop/db --port dns");
+    assert_eq!((code, found(&answer)), (1, expected(&[("shop/db-5d9-a 53/UDP", "denied")])), "{answer}");
+    // Of a Service, its own name.
+    let (code, answer) = ask("--to service/shop/db --port postgres");
+    assert_eq!((code, found(&answer)), (1, both), "{answer}");
+    let (code, answer) = ask("--to 10.9.0.1:443");
+    assert_eq!((code, &answer["port"]), (0, &Value::from("443/TCP")), "{answer}");
+    let text = netpol("reach -f k8s --from shop/web-0 --to shop/db --port sql").dir(&folder).output();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains(&format!("note: {remark}")), "{text}");
+    for (arguments, words) in [
+        (
+            "--to shop/db --port http",
+            "shop/db has no port http; it has dns (53/UDP), sql (5432/TCP), sql (5433/TCP)",
+        ),
+        ("--to service/shop/db --port sql", "service/shop/db has no port sql; it has postgres (15432/TCP)"),
+    ] {
+        let (code, text) =
+            errors(netpol(&format!("reach -f k8s --from shop/web-0 {arguments}")).dir(&folder));
+        assert_eq!(code, 2, "{arguments}: {text}");
+        assert!(text.contains(words), "{arguments}: {text}");
+    }
+}
+
 #[test]
 fn ends_and_ports_that_make_no_sense_are_mistakes() {
     let folder = dump();
     for (arguments, words) in [
         ("--from a/b/c --to shop/db-0", "--from: invalid endpoint"),
-        ("--from shop/web-0 --to shop/db-0 --port http", "--port http: expected a number"),
-        ("--from shop/web-0 --to shop/db-0 --port 0", "--port 0: expected a number"),
-        ("--from shop/web-0 --to shop/db-0 --port 80/icmp", "--port 80/icmp: expected a number"),
+        ("--from shop/web-0 --to shop/db-0 --port Http!", "--port Http!: expected a port number or name"),
+        ("--from shop/web-0 --to shop/db-0 --port http", "shop/db-0 has no port http; it declares none"),
+        ("--from shop/web-0 --to internet --port http", "internet has no port http: only pods and Services"),
+        ("--from shop/web-0 --to shop/db-0 --port 0", "--port 0: 0 is no port: expected 1 to 65535"),
+        ("--from shop/web-0 --to shop/db-0 --port 80/icmp", "--port 80/icmp: icmp is no protocol with ports"),
+        ("--from shop/web-0 --to shop/db-0:0", "--to 0: 0 is no port"),
+        (
+            "--from shop/web-0 --to shop/db-0:80 --port 81",
+            "--to shop/db-0:80: the port is 80 here and 81 in --port",
+        ),
+        ("--from shop/web-0:80 --to shop/db-0", "--from shop/web-0:80: a source has no port"),
         ("--from shop/nobody --to shop/db-0", "shop/nobody not found"),
         ("--from service/shop/web --to shop/db-0", "service/shop/web"),
     ] {
@@ -194,6 +275,33 @@ fn differences_are_those_of_connectivity() {
     folder.write("c/pods.jsonl", PODS);
     assert_eq!(netpol("diff c d --provider cilium@1.16").dir(&folder).code(), 1);
     assert_eq!(netpol("diff c d --provider cilium@1.15").dir(&folder).code(), 0);
+    // As written it changes, as carried out it does not; what a provider loses changes without a change of policies.
+    let (code, value) =
+        json(netpol("diff c d --provider cilium@1.15 --provider cilium@1.16 -o json").dir(&folder));
+    assert_eq!(code, 1, "{value}");
+    let results = value["results"].as_array().unwrap();
+    let changes = |result: &Value| result["changes"].as_array().unwrap().len();
+    assert_eq!(
+        results
+            .iter()
+            .map(|result| (result["provider"].as_str().unwrap(), changes(result)))
+            .collect::<Vec<_>>(),
+        [("cilium@1.15", 0), ("cilium@1.16", 1)],
+        "{value}"
+    );
+    let change = &results[1]["changes"][0];
+    assert_eq!(
+        [&change["from"], &change["to"], &change["before"], &change["after"]],
+        ["shop/web-0", "192.0.2.0/24", "allowed", "denied"],
+        "{value}"
+    );
+    assert_eq!(
+        change["traffic"],
+        serde_json::json!([{"protocol": "TCP", "ports": "31001-32000"}]),
+        "{value}"
+    );
+    // A provider that carries out nothing: no change, whatever is written.
+    assert_eq!(netpol("diff a b --provider flannel@0.25").dir(&folder).code(), 0);
     // Nothing connects where nothing is.
     let (code, text) = errors(netpol("diff b b").dir(&folder));
     assert_eq!(code, 2, "{text}");

@@ -49,11 +49,11 @@ fn what_is_no_policy_is_said() {
     --- stderr ---
     error: no objects found in empty.yaml
     ");
-    assert_snapshot!(netpol("check -f gone.yaml --provider cilium@1.16 -q").dir(&folder).transcript(), @"
-    exit code: 2
-    --- stderr ---
-    error: cannot read gone.yaml: No such file or directory
-    ");
+    for quiet in ["-q", "-o table", "-o wide"] {
+        let run = netpol(&format!("check -f gone.yaml --provider cilium@1.16 {quiet}")).dir(&folder);
+        let error = "error: cannot read gone.yaml: No such file or directory\n";
+        assert_eq!(errors(run), (2, error.to_owned()), "{quiet}");
+    }
 }
 
 /// The place of a mistake, and all other policies.
@@ -112,12 +112,62 @@ fn policies_of_providers_are_not_passed_over_silently() {
     let folder = Folder::new(&[("k8s/own.yaml", own), ("k8s/plain.yaml", PLAIN)]);
     let output = netpol("check -f k8s --provider cilium@1.16 -o json").dir(&folder).output();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let expected =
-        serde_json::json!([{"apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy", "count": 1}]);
+    let expected = serde_json::json!([{
+        "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy", "count": 1, "providers": ["Cilium"],
+    }]);
     assert_eq!(report["notEvaluated"], expected);
     let messages = String::from_utf8(output.stderr).unwrap();
-    assert!(messages.contains("warning: not evaluated: 1 CiliumNetworkPolicy of cilium.io/v2"), "{messages}");
+    let warning = "warning: not evaluated: 1 CiliumNetworkPolicy of cilium.io/v2, a kind of Cilium, which also decides what may connect";
+    assert!(messages.contains(warning), "{messages}");
     assert_eq!(output.status.code(), Some(0));
+}
+
+/// Whose kinds they are, profiles say: the built-in ones, and those of users.
+#[test]
+fn kinds_of_providers_have_an_owner() {
+    let object = |api_version: &str, kind: &str, name: &str| {
+        format!("apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {{}}\n---\n")
+    };
+    let own = [
+        object("projectcalico.org/v3", "GlobalNetworkPolicy", "a"),
+        object("projectcalico.org/v3", "GlobalNetworkPolicy", "b"),
+        object("k8s.ovn.org/v1", "EgressFirewall", "default"),
+        object("mine.example.com/v1", "Wall", "w"),
+        object("mine.example.com/v1", "Door", "d"),
+        // Of the same group as policies, and none.
+        object("cilium.io/v2", "CiliumNode", "n"),
+    ];
+    let profile = PROFILE.replace("features:", "own-kinds: [walls.mine.example.com]\nfeatures:");
+    let folder = Folder::new(&[
+        ("k8s/own.yaml", &*own.concat()),
+        ("k8s/plain.yaml", PLAIN),
+        ("profiles/mine.yaml", &profile),
+    ]);
+    let counted = |arguments: &str| {
+        let run = netpol(&format!("check -f k8s --provider cilium@1.16 -o json {arguments}")).dir(&folder);
+        let (code, report) = json(run);
+        assert_eq!(code, 0, "{report}");
+        let kinds = report["notEvaluated"].as_array().unwrap().iter();
+        kinds
+            .map(|kind| format!("{} {} {}", kind["count"], kind["kind"], kind["providers"]))
+            .collect::<Vec<_>>()
+    };
+    let known = [
+        r#"1 "EgressFirewall" ["OVN-Kubernetes of OpenShift","OVN-Kubernetes"]"#.to_owned(),
+        r#"2 "GlobalNetworkPolicy" ["Calico"]"#.to_owned(),
+    ];
+    assert_eq!(counted(""), known);
+    let mine = r#"1 "Wall" ["Mine"]"#.to_owned();
+    assert_eq!(counted("--profiles profiles"), [known[0].clone(), mine, known[1].clone()]);
+    for command in ["reach -f k8s --from shop/a --to shop/b", "diff k8s k8s"] {
+        folder.write(
+            "k8s/pods.yaml",
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: shop}\nstatus: {podIP: 10.0.0.1}\n---\n\
+             apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: shop}\nstatus: {podIP: 10.0.0.2}\n",
+        );
+        let (_, text) = errors(netpol(command).dir(&folder));
+        assert!(text.contains("2 GlobalNetworkPolicies of projectcalico.org/v3, a kind of Calico"), "{text}");
+    }
 }
 
 /// A dump has its provider in it: nothing is asked of a cluster.

@@ -50,6 +50,12 @@ fn the_administrator_learns_what_a_migration_changes() {
     assert_eq!(changed["findings"][0]["rule"], "port.end");
     assert_eq!(changed["findings"][0]["allows"], "less");
     assert_eq!(row(&report, "plain")["status"], "Accepted", "{report}");
+    // As the documentation shows it.
+    let table =
+        netpol("check -f k8s --from-provider calico@3.25 --to-provider cilium@1.15").dir(&folder).output();
+    let table = String::from_utf8(table.stdout).unwrap();
+    let words: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(words, ["STATUS", "POLICY", "FIELD", "ALLOWS", "MESSAGE"], "{table}");
     // Back, it allows more.
     let arguments = "check -f k8s --from-provider cilium@1.15 --to-provider calico@3.25 -o json";
     let (code, report) = json(netpol(arguments).dir(&folder));

@@ -136,9 +136,9 @@ pub(in crate::netpol) fn ports(ranges: &[(u16, u16)]) -> String {
 
 /// All answers as JSON.
 pub(in crate::netpol) fn value(question: &Question, all: &[Answers]) -> Value {
-    let port = match question.traffic {
-        Ask::Port(protocol, port) => json!(format!("{port}/{protocol}")),
+    let port = match &question.traffic {
         Ask::AllPorts => Value::Null,
+        port => json!(port.to_string()),
     };
     let answers: Vec<Value> = all
         .iter()

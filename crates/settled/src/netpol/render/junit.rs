@@ -73,7 +73,7 @@ fn case(row: &PolicyRow, out: &mut String) {
     let _infallible = write!(
         out,
         ">\n      <{element} type=\"{}\" message=\"{}\">{}</{element}>\n    </testcase>\n",
-        escaped(&text::clean(&row.reason)),
+        escaped(&text::clean(row.reason)),
         escaped(&text::clean(&row.message)),
         escaped(&details),
     );

@@ -87,8 +87,8 @@ fn result(row: &PolicyRow, finding: &FindingRow, indexes: &BTreeMap<&'static str
         for (key, value) in [
             ("support", finding.support.map(str::to_owned)),
             ("allows", finding.allows.map(str::to_owned)),
-            ("supportedSince", finding.supported_since.clone()),
-            ("evidence", finding.evidence.clone()),
+            ("supportedSince", finding.supported_since.as_deref().map(str::to_owned)),
+            ("evidence", finding.evidence.as_deref().map(str::to_owned)),
         ] {
             map.extend(value.map(|value| (key.to_owned(), Value::String(value))));
         }

@@ -18,7 +18,9 @@ pub(in crate::netpol) fn table(
         let key = |row: &PolicyRow| (row.status, row.namespace.clone(), row.kind, row.name.clone());
         key(a).cmp(&key(b))
     });
-    let several = report.providers.len() > 1;
+    // Of a migration, each row is about both.
+    let first = report.policies.first().map(|row| &row.provider);
+    let several = report.policies.iter().any(|row| Some(&row.provider) != first);
     let mut headings = vec!["STATUS", "POLICY"];
     headings.extend(several.then_some("PROVIDER"));
     headings.push("FIELD");
@@ -39,18 +41,19 @@ pub(in crate::netpol) fn table(
             if several {
                 cells.push(plain(head(&row.provider)));
             }
-            cells.push(plain(finding.map_or(String::new(), |finding| finding.path.clone())));
+            cells.push(plain(finding.map_or(String::new(), |finding| finding.path.to_string())));
             cells.push(plain(finding.and_then(|finding| finding.allows).unwrap_or_default().to_owned()));
             if is_wide {
                 cells.push(plain(finding.map_or(String::new(), |finding| finding.rule.to_owned())));
                 let spot = finding.and_then(|finding| finding.spot).or(row.spot);
                 cells.push(plain(row.place(spot)));
-                cells.push(plain(finding.and_then(|finding| finding.evidence.clone()).unwrap_or_default()));
+                let evidence = finding.and_then(|finding| finding.evidence.as_deref());
+                cells.push(plain(evidence.unwrap_or_default().to_owned()));
             }
             cells.push(plain(match finding {
-                Some(finding) => finding.message.clone(),
+                Some(finding) => finding.message.to_string(),
                 None if row.status == State::Accepted => String::new(),
-                None => row.message.clone(),
+                None => row.message.to_string(),
             }));
             table.styled(cells);
         };
