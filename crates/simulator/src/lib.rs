@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+
+mod component;
+mod controller;
+mod informers;
+mod kubelet;
+mod meta;
+mod pod;
+pub mod nodes;
+mod scheduler;
+mod simulator;
+mod workloads;
+
+pub use component::{Component, Components, UnknownComponent};
+pub use simulator::{Options, Simulator, StartError};
