@@ -26,6 +26,8 @@ mod patience;
 mod pipeline;
 mod progress;
 mod propose;
+#[cfg(feature = "serve")]
+mod rehearse;
 mod render;
 mod requests;
 mod row;
@@ -47,6 +49,7 @@ mod style;
 mod switches;
 mod targets;
 mod text;
+mod time;
 mod wait;
 mod watch;
 

@@ -6,7 +6,6 @@ use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::process::ExitCode;
 
-use jiff::Timestamp;
 use settled_tracker::report::Snapshot;
 use settled_tracker::request::{Causes, EvidenceOptions};
 use settled_tracker::{Event, Outcome, Report, State, Tracker, WaitCondition};
@@ -28,6 +27,7 @@ use crate::session;
 use crate::stderr;
 use crate::style::Palette;
 use crate::targets::BareType;
+use crate::time;
 
 pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CommandError> {
     let (conditions, limits) = cluster::policy(&args.policy)?;
@@ -142,6 +142,19 @@ impl Output {
         })
     }
 
+    /// That of a rehearsal: only in step with real time there is something to follow on a screen.
+    #[cfg(feature = "serve")]
+    pub(crate) fn of_rehearsal(
+        format: WaitOutput,
+        args: &ShowArgs,
+        policy: &PolicyArgs,
+        is_paced: bool,
+    ) -> Result<Self, CommandError> {
+        let mut output = Self::new(format, args, policy, &ClusterArgs::default())?;
+        output.plain |= !is_paced;
+        Ok(output)
+    }
+
     /// Text groups targets with the same cause; other formats report the causes of each.
     pub(crate) fn causes(&self) -> Causes {
         match self.format {
@@ -190,7 +203,7 @@ impl End {
     fn write(self, ended: &Ended) -> Result<(), CommandError> {
         let report = &ended.report;
         let names = Names::of(report.targets.iter().map(|target| &target.object));
-        let ending = Ending { report, names, times: &ended.times, now: Timestamp::now() };
+        let ending = Ending { report, names, times: &ended.times, now: time::now() };
         for (format, path, mut file) in self.files {
             let text = match format {
                 ReportFormat::Junit => junit::document(&ending).into_bytes(),

@@ -63,7 +63,11 @@ pub(crate) trait Controller: Send + Sync + 'static {
     fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey>;
 
     /// Brings one object closer to what it should be.
-    fn reconcile(&self, key: &ObjectKey, context: &Context) -> impl Future<Output = Result<Next, Error>> + Send;
+    fn reconcile(
+        &self,
+        key: &ObjectKey,
+        context: &Context,
+    ) -> impl Future<Output = Result<Next, Error>> + Send;
 }
 
 /// A write that the watch is to show.
@@ -166,7 +170,12 @@ impl Context {
     }
 
     /// Changes fields of an object in a namespace by a merge patch, unless it was replaced or written since it was read.
-    pub(crate) async fn patch<K>(&self, key: &ObjectKey, observed: &K, mut patch: Value) -> Result<K, kube::Error>
+    pub(crate) async fn patch<K>(
+        &self,
+        key: &ObjectKey,
+        observed: &K,
+        mut patch: Value,
+    ) -> Result<K, kube::Error>
     where
         K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
@@ -176,7 +185,8 @@ impl Context {
             metadata["resourceVersion"] = observed.meta().resource_version.clone().unwrap_or_default().into();
         }
         let api: Api<K> = self.api(meta::namespace(observed));
-        let parameters = PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        let parameters =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
         let patched = api.patch(meta::name(observed), &parameters, &Patch::Merge(&patch)).await?;
         self.wrote::<K>(key, patched.meta().resource_version.as_deref().unwrap_or_default());
         Ok(patched)
@@ -247,8 +257,13 @@ impl Context {
     where
         K: Resource<DynamicType = ()>,
     {
-        let event =
-            Event { type_, reason: reason.to_owned(), note: Some(note), action: action.to_owned(), secondary: None };
+        let event = Event {
+            type_,
+            reason: reason.to_owned(),
+            note: Some(note),
+            action: action.to_owned(),
+            secondary: None,
+        };
         self.recorder.record(event, meta::reference(object));
     }
 }

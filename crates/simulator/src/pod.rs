@@ -10,9 +10,8 @@ use crate::meta;
 
 /// The controllers of this kind that a changed Pod has, or had before.
 pub(crate) fn owners(change: &Change<Pod>, kind: &str) -> Vec<ObjectKey> {
-    let of = |pod: &Option<std::sync::Arc<Pod>>| {
-        pod.as_deref().and_then(|pod| meta::controller_key(pod, kind))
-    };
+    let of =
+        |pod: &Option<std::sync::Arc<Pod>>| pod.as_deref().and_then(|pod| meta::controller_key(pod, kind));
     let (old, new) = (of(&change.old), of(&change.new));
     let mut keys: Vec<_> = new.into_iter().chain(old).collect();
     keys.dedup();

@@ -12,10 +12,10 @@ use crate::component::{Component, Components};
 use crate::controller::{self, Running, Shared};
 use crate::informers::Informers;
 use crate::kubelet::Kubelet;
+use crate::nodes;
 use crate::scheduler::Scheduler;
 use crate::workloads::deployment::Deployments;
 use crate::workloads::replica_set::ReplicaSets;
-use crate::nodes;
 
 /// How a simulation is set up.
 #[derive(Clone, Debug)]

@@ -336,7 +336,7 @@ pub(crate) fn write_timed<T: Serialize>(event: &T, now: Timestamp, out: &mut imp
 
 impl<W: Write> JsonLines<W> {
     pub(crate) fn new(out: W) -> Self {
-        Self { out, now: Timestamp::now }
+        Self { out, now: crate::time::now }
     }
 }
 

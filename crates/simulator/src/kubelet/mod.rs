@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStateWaiting, ContainerStatus, Pod, PodCondition, PodStatus,
+    ContainerState, ContainerStateRunning, ContainerStateWaiting, ContainerStatus, Pod, PodCondition,
+    PodStatus,
 };
 use kube::runtime::events::EventType;
 use settled_controller::ObjectKey;

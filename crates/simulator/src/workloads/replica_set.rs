@@ -37,7 +37,8 @@ impl Controller for ReplicaSets {
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Next, Error> {
         let Some(set) = context.informers.replica_sets.get(key) else { return Ok(Next::AwaitChange) };
-        let (Some(spec), Some(template)) = (&set.spec, set.spec.as_ref().and_then(|spec| spec.template.as_ref()))
+        let (Some(spec), Some(template)) =
+            (&set.spec, set.spec.as_ref().and_then(|spec| spec.template.as_ref()))
         else {
             return Ok(Next::AwaitChange);
         };

@@ -1,0 +1,85 @@
+//! Command line arguments of `settled rehearse`.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, ValueHint};
+use settled_rehearsal::Speed;
+
+use super::RuleArgs;
+use super::args::{EvaluationArgs, EvidenceArgs, PolicyArgs, ShowArgs, WaitOutput};
+
+const REHEARSE_HELP_AFTER: &str = "\
+Examples:
+  settled rehearse -f k8s/                 does everything become ready?
+  helm template shop | settled rehearse -f -
+  settled rehearse --from old/ -f new/     from the old version to the new one
+  settled rehearse -f k8s/ --speed 1x      watch it live
+
+Exit codes:
+  0    all objects are done
+  1    an object has failed or was refused
+  2    invalid arguments, unreadable input
+  3    not done when the virtual time was over
+  130  interrupted";
+
+/// Play a deployment without a cluster
+///
+/// Starts an API server in this process, simulates the controllers of Kubernetes, its scheduler and kubelets, applies the manifests, and waits as `settled wait`
+/// does. No container runs, and nothing outside of this process is changed. Time is virtual: an hour takes less than a second.
+#[derive(Args, Debug)]
+#[command(after_help = REHEARSE_HELP_AFTER)]
+#[command(mut_arg("timeout", |arg| arg.default_value("1h").help("Timeout in virtual time")))]
+pub(crate) struct RehearseArgs {
+    /// File, directory, URL, or `-` for standard input (can be repeated)
+    #[arg(
+        short = 'f', long = "filename", value_name = "FILE|DIR|URL|-", num_args = 1.., action = ArgAction::Append,
+        required_unless_present = "kustomize", value_hint = ValueHint::AnyPath, help_heading = "Input"
+    )]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Directory with a kustomization; needs kustomize or kubectl in the PATH
+    #[arg(
+        short = 'k', long, value_name = "DIR", conflicts_with = "files", value_hint = ValueHint::DirPath,
+        help_heading = "Input"
+    )]
+    pub(crate) kustomize: Option<PathBuf>,
+
+    /// Accepted for compatibility with kubectl: subdirectories are always read
+    #[arg(short = 'R', long, help_heading = "Input")]
+    pub(crate) recursive: bool,
+
+    /// The version before: it is applied first, and the rehearsal begins once it is done
+    #[arg(long, value_name = "FILE|DIR|URL|-", num_args = 1.., action = ArgAction::Append, value_hint = ValueHint::AnyPath, help_heading = "Input")]
+    pub(crate) from: Vec<PathBuf>,
+
+    /// Namespace for objects that specify none
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default", help_heading = "Input")]
+    pub(crate) namespace: String,
+
+    /// How fast virtual time passes: `max`, or a factor such as `1x` or `10x`
+    #[arg(long, value_name = "SPEED", default_value = "max", help_heading = "Rehearsal")]
+    pub(crate) speed: Speed,
+
+    /// What random delays and names follow from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Rehearsal")]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+
+    #[command(flatten)]
+    pub(crate) evidence: EvidenceArgs,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
+    pub(crate) output: WaitOutput,
+
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+
+    #[command(flatten)]
+    pub(crate) evaluation: EvaluationArgs,
+
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
