@@ -8,6 +8,7 @@ mod meta;
 pub mod nodes;
 mod pod;
 mod scheduler;
+mod selector;
 mod simulator;
 mod workloads;
 

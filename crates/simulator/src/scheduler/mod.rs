@@ -1,5 +1,8 @@
 //! Scheduler: binds Pods to Nodes.
 
+pub(crate) mod affinity;
+pub(crate) mod taints;
+
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, PostParams};
