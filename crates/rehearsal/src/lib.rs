@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 mod environment;
+pub mod findings;
+pub mod prepare;
 mod speed;
 
 pub use environment::{Environment, Options, StartError};

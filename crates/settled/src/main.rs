@@ -24,6 +24,7 @@ mod output;
 mod overview;
 mod patience;
 mod pipeline;
+mod places;
 mod progress;
 mod propose;
 #[cfg(feature = "serve")]

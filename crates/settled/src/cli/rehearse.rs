@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, ValueHint};
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use settled_rehearsal::Speed;
 
 use super::RuleArgs;
@@ -64,6 +64,10 @@ pub(crate) struct RehearseArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Rehearsal")]
     pub(crate) seed: u64,
 
+    /// Treat warnings as errors, and kinds without a CustomResourceDefinition too
+    #[arg(long, help_heading = "Rehearsal")]
+    pub(crate) strict: bool,
+
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
 
@@ -72,7 +76,7 @@ pub(crate) struct RehearseArgs {
 
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
-    pub(crate) output: WaitOutput,
+    pub(crate) output: RehearseOutput,
 
     #[command(flatten)]
     pub(crate) show: ShowArgs,
@@ -82,4 +86,28 @@ pub(crate) struct RehearseArgs {
 
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
+}
+
+/// Formats of a rehearsal's report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RehearseOutput {
+    Text,
+    Json,
+    Jsonl,
+    Junit,
+    Github,
+    Sarif,
+}
+
+impl From<RehearseOutput> for WaitOutput {
+    /// What is shown during the wait.
+    fn from(output: RehearseOutput) -> Self {
+        match output {
+            RehearseOutput::Text => Self::Text,
+            RehearseOutput::Json | RehearseOutput::Sarif => Self::Json,
+            RehearseOutput::Jsonl => Self::Jsonl,
+            RehearseOutput::Junit => Self::Junit,
+            RehearseOutput::Github => Self::Github,
+        }
+    }
 }

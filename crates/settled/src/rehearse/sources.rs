@@ -1,0 +1,86 @@
+//! Manifests with their places: the file, line and column of each field.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kstatus::Object;
+use settled_manifest::{Batch, Item, Position, Scratch, Splitter};
+use settled_rehearsal::findings::Manifest;
+
+use crate::error::CommandError;
+use crate::inputs::Inputs;
+use crate::places::Places;
+
+/// Malformed documents that are named.
+const NAMED_MAX: usize = 10;
+
+/// A manifest, and where it stands.
+pub(super) struct Source {
+    pub(super) manifest: Manifest,
+    pub(super) json: Vec<u8>,
+    pub(super) file: Arc<str>,
+    places: Places,
+}
+
+impl Source {
+    /// Where a field stands, or what is around it.
+    pub(super) fn place(&self, field: &str) -> Option<Position> {
+        self.places.find(field)
+    }
+}
+
+/// Reads all objects. A malformed document is an error: the rest must not pass for everything.
+pub(super) fn read(
+    files: &[PathBuf],
+    kustomization: Option<&Path>,
+    namespace: &str,
+) -> Result<Vec<Source>, CommandError> {
+    let mut sources = Vec::new();
+    let mut malformed = Vec::new();
+    for input in Inputs::of(files, kustomization) {
+        let file = input.source;
+        let unreadable = |error| CommandError::input_error(format!("cannot read {file}"), error);
+        let mut splitter = Splitter::new(input.reader.map_err(unreadable)?);
+        let mut scratch = Scratch::with_places();
+        while let Some(batch) = splitter.next_batch(Batch::default()).map_err(unreadable)? {
+            batch.objects(&mut scratch, |item| match item {
+                Item::Object(object) => match source(&batch, &object, &file, namespace) {
+                    Ok(source) => sources.push(source),
+                    Err(message) => malformed.push(format!("{file}: {message}")),
+                },
+                Item::Malformed(error) => {
+                    let Position { line, column } = error.position;
+                    malformed.push(format!("{file}:{line}:{column}: {}", error.message));
+                }
+            });
+        }
+    }
+    if !malformed.is_empty() {
+        let more = malformed.len().saturating_sub(NAMED_MAX);
+        let error = CommandError::input("the input contains documents that are not objects");
+        let error = malformed.into_iter().take(NAMED_MAX).fold(error, CommandError::detail);
+        return Err(if more > 0 { error.detail(format!("… and {more} more")) } else { error });
+    }
+    if sources.is_empty() {
+        return Err(CommandError::input("no objects found in the files")
+            .hint("in directories, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read"));
+    }
+    Ok(sources)
+}
+
+fn source(
+    batch: &Batch,
+    object: &settled_manifest::Object<'_>,
+    file: &Arc<str>,
+    namespace: &str,
+) -> Result<Source, String> {
+    let parsed = Object::parse(object.json).map_err(|error| error.message().to_owned())?;
+    let places = Places::of(batch, object, parsed.root());
+    let value = serde_json::from_slice(object.json).map_err(|error| error.to_string())?;
+    let manifest = Manifest::new(value, namespace);
+    if manifest.kind.is_empty() || manifest.api_version.is_empty() {
+        let place = places.object().map_or_else(String::new, |place| format!("line {}: ", place.line));
+        return Err(format!("{place}an object needs apiVersion and kind"));
+    }
+    Ok(Source { manifest, json: object.json.to_vec(), file: Arc::clone(file), places })
+}
