@@ -9,6 +9,7 @@ use settled_controller::Clock;
 use settled_simulator::{Simulator, nodes::NodeSpec};
 
 use crate::speed::{Speed, keep_pace};
+use crate::watchdog::{self, Watchdog};
 
 /// How a rehearsal is set up.
 #[derive(Clone, Debug)]
@@ -48,11 +49,21 @@ pub enum StartError {
     Simulation(#[from] settled_simulator::StartError),
 }
 
+/// An object that is written again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loop {
+    /// Resource, namespace and name: `deployments shop/web`.
+    pub object: String,
+    /// How many of the last 2,000 writes were to it.
+    pub writes: usize,
+}
+
 /// A cluster for a rehearsal. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Environment {
     server: Server,
     clock: Clock,
+    watchdog: Watchdog,
     _simulator: Simulator,
 }
 
@@ -74,7 +85,8 @@ impl Environment {
         simulation.clock = clock.clone();
         let simulator = Simulator::start(server.client(), simulation).await?;
         keep_pace(speed);
-        Ok(Self { server, clock, _simulator: simulator })
+        let watchdog = Watchdog::start(&server);
+        Ok(Self { server, clock, watchdog, _simulator: simulator })
     }
 
     /// The API server.
@@ -87,6 +99,17 @@ impl Environment {
     #[must_use]
     pub fn client(&self) -> Client {
         self.server.client()
+    }
+
+    /// Waits until virtual time stands still, because controllers write without an end.
+    pub async fn is_stuck(&self) {
+        self.watchdog.barks().await;
+    }
+
+    /// The object that was written most of late, if that is so often that it looks like an endless loop.
+    #[must_use]
+    pub fn loops(&self) -> Option<Loop> {
+        watchdog::culprit(&self.server).map(|(object, writes)| Loop { object, writes })
     }
 
     /// The time of day in the rehearsal.

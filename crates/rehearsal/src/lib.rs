@@ -1,9 +1,13 @@
 #![doc = include_str!("../README.md")]
 
+mod availability;
 mod environment;
 pub mod findings;
 pub mod prepare;
 mod speed;
+mod watchdog;
 
-pub use environment::{Environment, Options, StartError};
+pub use availability::{Availability, Lowest};
+pub use environment::{Environment, Loop, Options, StartError};
+pub use settled_simulator::{Components, Options as SimulatorOptions, Simulator, UnknownComponent};
 pub use speed::{ParseSpeedError, Speed, runtime};

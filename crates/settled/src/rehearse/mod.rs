@@ -8,8 +8,8 @@ mod stage;
 use std::process::ExitCode;
 
 use settled_rehearsal::findings::{Check, Finding, Hook, Manifest, Phase, Severity, find};
-use settled_rehearsal::{Environment, Options, Speed, prepare, runtime};
-use settled_tracker::{Cluster, State};
+use settled_rehearsal::{Availability, Environment, Options, Speed, prepare, runtime};
+use settled_tracker::{Cluster, Outcome, State};
 
 use self::report::Row;
 use self::sources::Source;
@@ -70,6 +70,9 @@ async fn rehearse(
             findings.push(Finding::new(Severity::Warning, Check::Unfinished, None, "", message));
         }
     }
+    let availability = Availability::watch(environment.client(), environment.clock().clone()).await;
+    let availability = availability
+        .map_err(|error| CommandError::input_error("cannot read the rehearsal's server", error))?;
     let hooks: Vec<Hook> =
         sources.iter().map(|source| Hook::of(&source.manifest.object, !before.is_empty())).collect();
     for weight in weights(&hooks, Phase::Before) {
@@ -88,7 +91,11 @@ async fn rehearse(
     let Some(staged) = stage.apply(main, true, &mut signals).await? else { return interrupted(&signals) };
     findings.extend(staged.refused(sources));
     let tracker = stage.follow(staged, output.causes()).await?;
-    let (ended, end) = match wait::to_end(tracker, output, &mut signals).await? {
+    let over = tokio::select! {
+        over = wait::to_end(tracker, output, &mut signals) => over?,
+        () = environment.is_stuck() => return Err(stuck(&environment)),
+    };
+    let (ended, end) = match over {
         Over::Ended(ended, end) => (ended, end),
         Over::Abandoned(code) => return Ok(code),
     };
@@ -110,6 +117,16 @@ async fn rehearse(
         }
     }
     findings.extend(unfinished(&ended, sources));
+    findings.extend(lost_availability(&availability, sources));
+    if ended.report.outcome != Outcome::Settled
+        && let Some(found) = environment.loops()
+    {
+        let message = format!(
+            "{} was {} of the last 2,000 writes: a controller does not come to rest",
+            found.object, found.writes
+        );
+        findings.push(Finding::new(Severity::Error, Check::Loop, None, "", message));
+    }
     let manifests: Vec<Manifest> = sources.iter().map(|source| source.manifest.clone()).collect();
     let found = find(&environment.client(), &manifests).await;
     findings.extend(
@@ -182,6 +199,41 @@ async fn prepare(
     created.map_err(|error| CommandError::input_error("cannot prepare the rehearsal", error))
 }
 
+/// The error of a rehearsal whose time stands still.
+fn stuck(environment: &Environment) -> CommandError {
+    let error = CommandError::refused("virtual time stands still: a controller writes without an end");
+    match environment.loops() {
+        Some(found) => {
+            error.detail(format!("{} was {} of the last 2,000 writes", found.object, found.writes))
+        }
+        None => error,
+    }
+}
+
+/// A finding for each Service that had endpoints before, and none for a while.
+fn lost_availability(availability: &Availability, sources: &[Source]) -> Vec<Finding> {
+    let lost = availability
+        .lowest()
+        .into_iter()
+        .filter(|(_, lowest)| lowest.before > 0 && lowest.lowest < lowest.before);
+    lost.map(|((namespace, name), lowest)| {
+        let index = sources.iter().position(|source| {
+            let manifest = &source.manifest;
+            (&*manifest.kind, &manifest.namespace, &manifest.name) == ("Service", &namespace, &name)
+        });
+        let (severity, what) = match lowest.lowest {
+            0 => (Severity::Error, "no ready endpoints".to_owned()),
+            few => (Severity::Note, format!("only {few} ready endpoints")),
+        };
+        let message = format!(
+            "Service {namespace}/{name} has {what} during the rollout (at {}), of {} before",
+            lowest.since, lowest.before
+        );
+        Finding::new(severity, Check::LostAvailability, index, "", message)
+    })
+    .collect()
+}
+
 /// A finding for each object that is not done, with its place.
 fn unfinished(ended: &Ended, sources: &[Source]) -> Vec<Finding> {
     let open =
@@ -190,7 +242,12 @@ fn unfinished(ended: &Ended, sources: &[Source]) -> Vec<Finding> {
         let cause = Cause::of(target);
         let index = stage::index_of(sources, &target.object);
         let message = format!("{}: {}", cause.reason, cause.message);
-        Finding::new(Severity::Error, Check::Unfinished, index, "", message)
+        let check = match &*cause.reason {
+            _ if message.contains("exceeded quota") => Check::ExceededQuota,
+            "Unschedulable" => Check::Unschedulable,
+            _ => Check::Unfinished,
+        };
+        Finding::new(Severity::Error, check, index, "", message)
     })
     .collect()
 }
