@@ -101,6 +101,15 @@ impl Environment {
         self.server.client()
     }
 
+    /// Deletes an object by its path, such as `/api/v1/namespaces/shop`.
+    ///
+    /// # Errors
+    /// The server refuses it.
+    pub async fn delete(&self, path: &str) -> Result<(), kube::Error> {
+        let request = http::Request::delete(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        self.client().request::<serde_json::Value>(request).await.map(drop)
+    }
+
     /// Waits until virtual time stands still, because controllers write without an end.
     pub async fn is_stuck(&self) {
         self.watchdog.barks().await;

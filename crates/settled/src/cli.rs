@@ -140,6 +140,8 @@ pub(crate) enum Command {
     #[cfg(feature = "serve")]
     Rehearse(Box<rehearse::RehearseArgs>),
     #[cfg(feature = "serve")]
+    Demo(Box<rehearse::DemoArgs>),
+    #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
     #[cfg(feature = "serve")]
     Store(serve::StoreArgs),

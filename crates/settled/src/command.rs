@@ -85,6 +85,8 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         #[cfg(feature = "serve")]
         Command::Rehearse(args) => crate::rehearse::run(args),
         #[cfg(feature = "serve")]
+        Command::Demo(args) => crate::rehearse::demo(args),
+        #[cfg(feature = "serve")]
         Command::Serve(args) => crate::serve::run(args),
         #[cfg(feature = "serve")]
         Command::Store(args) => crate::store::run(args),

@@ -22,6 +22,14 @@ Exit codes:
   3    not done when the virtual time was over
   130  interrupted";
 
+const DEMO_HELP_AFTER: &str = "\
+Examples:
+  settled demo                      a rollout that succeeds
+  settled demo image                one that fails, with its root cause
+  settled demo crash --print        its manifests and its scenario
+
+Exit codes are those of `settled rehearse`.";
+
 /// Play a deployment without a cluster
 ///
 /// Starts an API server in this process, simulates the controllers of Kubernetes, its scheduler and kubelets, applies the manifests, and waits as `settled wait`
@@ -56,9 +64,17 @@ pub(crate) struct RehearseArgs {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default", help_heading = "Input")]
     pub(crate) namespace: String,
 
-    /// How fast virtual time passes: `max`, or a factor such as `1x` or `10x`
-    #[arg(long, value_name = "SPEED", default_value = "max", help_heading = "Rehearsal")]
-    pub(crate) speed: Speed,
+    #[command(flatten)]
+    pub(crate) options: RehearsalOptions,
+}
+
+/// How a rehearsal is played, and what is written about it.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Rehearsal")]
+pub(crate) struct RehearsalOptions {
+    /// How fast virtual time passes: `max`, or a factor such as `1x` or `10x` [default: max; demos on a terminal: slower]
+    #[arg(long, value_name = "SPEED", help_heading = "Rehearsal")]
+    pub(crate) speed: Option<Speed>,
 
     /// What random delays and names follow from
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Rehearsal")]
@@ -86,6 +102,39 @@ pub(crate) struct RehearseArgs {
 
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
+}
+
+/// Play a built-in example: a rollout that succeeds, or one of its ways to fail
+#[derive(Args, Debug)]
+#[command(after_help = DEMO_HELP_AFTER)]
+#[command(mut_arg("timeout", |arg| arg.default_value("1h").help("Timeout in virtual time")))]
+pub(crate) struct DemoArgs {
+    /// Which one
+    #[arg(value_name = "NAME", default_value = "good")]
+    pub(crate) name: DemoName,
+
+    /// Print its manifests and its scenario, and play nothing
+    #[arg(long)]
+    pub(crate) print: bool,
+
+    #[command(flatten)]
+    pub(crate) options: RehearsalOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DemoName {
+    /// A small shop becomes ready
+    Good,
+    /// An update to an image that does not exist
+    Image,
+    /// A container that crashes at its start
+    Crash,
+    /// A quota that allows too few Pods
+    Quota,
+    /// A namespace that is not deleted, because of a finalizer
+    Finalizer,
+    /// A Node that dies
+    Node,
 }
 
 /// Formats of a rehearsal's report.

@@ -1,5 +1,6 @@
 //! Manifests with their places: the file, line and column of each field.
 
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,16 +36,36 @@ pub(super) fn read(
     kustomization: Option<&Path>,
     namespace: &str,
 ) -> Result<Vec<Source>, CommandError> {
-    let mut sources = Vec::new();
-    let mut malformed = Vec::new();
+    let mut reader = Reader { namespace, sources: Vec::new(), malformed: Vec::new() };
     for input in Inputs::of(files, kustomization) {
-        let file = input.source;
-        let unreadable = |error| CommandError::input_error(format!("cannot read {file}"), error);
-        let mut splitter = Splitter::new(input.reader.map_err(unreadable)?);
+        let unreadable = |error| CommandError::input_error(format!("cannot read {}", input.source), error);
+        reader.stream(&input.source, input.reader.map_err(unreadable)?).map_err(unreadable)?;
+    }
+    reader.finish()
+}
+
+/// Reads the objects of a text.
+pub(super) fn parse(file: &str, text: &'static str, namespace: &str) -> Result<Vec<Source>, CommandError> {
+    let mut reader = Reader { namespace, sources: Vec::new(), malformed: Vec::new() };
+    let unreadable = |error| CommandError::input_error(format!("cannot read {file}"), error);
+    reader.stream(&file.into(), Box::new(text.as_bytes())).map_err(unreadable)?;
+    reader.finish()
+}
+
+struct Reader<'n> {
+    namespace: &'n str,
+    sources: Vec<Source>,
+    malformed: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn stream(&mut self, file: &Arc<str>, stream: Box<dyn Read + Send>) -> io::Result<()> {
+        let Self { namespace, sources, malformed } = self;
+        let mut splitter = Splitter::new(stream);
         let mut scratch = Scratch::with_places();
-        while let Some(batch) = splitter.next_batch(Batch::default()).map_err(unreadable)? {
+        while let Some(batch) = splitter.next_batch(Batch::default())? {
             batch.objects(&mut scratch, |item| match item {
-                Item::Object(object) => match source(&batch, &object, &file, namespace) {
+                Item::Object(object) => match source(&batch, &object, file, namespace) {
                     Ok(source) => sources.push(source),
                     Err(message) => malformed.push(format!("{file}: {message}")),
                 },
@@ -54,18 +75,23 @@ pub(super) fn read(
                 }
             });
         }
+        Ok(())
     }
-    if !malformed.is_empty() {
-        let more = malformed.len().saturating_sub(NAMED_MAX);
-        let error = CommandError::input("the input contains documents that are not objects");
-        let error = malformed.into_iter().take(NAMED_MAX).fold(error, CommandError::detail);
-        return Err(if more > 0 { error.detail(format!("… and {more} more")) } else { error });
+
+    fn finish(self) -> Result<Vec<Source>, CommandError> {
+        if !self.malformed.is_empty() {
+            let more = self.malformed.len().saturating_sub(NAMED_MAX);
+            let error = CommandError::input("the input contains documents that are not objects");
+            let error = self.malformed.into_iter().take(NAMED_MAX).fold(error, CommandError::detail);
+            return Err(if more > 0 { error.detail(format!("… and {more} more")) } else { error });
+        }
+        if self.sources.is_empty() {
+            return Err(CommandError::input("no objects found in the files").hint(
+                "in directories, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read",
+            ));
+        }
+        Ok(self.sources)
     }
-    if sources.is_empty() {
-        return Err(CommandError::input("no objects found in the files")
-            .hint("in directories, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read"));
-    }
-    Ok(sources)
 }
 
 fn source(

@@ -6,14 +6,14 @@ use kstatus::FailureClass;
 use settled_rehearsal::findings::Finding;
 use settled_tracker::apply::{ApplyEvent, ApplyOptions, ApplyReport};
 use settled_tracker::request::{Causes, EvidenceOptions};
-use settled_tracker::{Cluster, Limits, ObjectId, Outcome, Request, WaitCondition, apply};
+use settled_tracker::{Cluster, Limits, ObjectId, Outcome, Request, Target, WaitCondition, apply};
 
+use super::play::Play;
 use super::refusal;
 use super::sources::Source;
 use crate::apply::{Reporter, Watched};
 use crate::arguments;
 use crate::cause::Cause;
-use crate::cli::rehearse::RehearseArgs;
 use crate::cluster;
 use crate::error::CommandError;
 use crate::progress::Signals;
@@ -21,9 +21,9 @@ use crate::session;
 
 /// What all stages share.
 pub(super) struct Stage<'a> {
-    args: &'a RehearseArgs,
+    play: &'a Play<'a>,
     cluster: Cluster,
-    conditions: Vec<WaitCondition>,
+    pub(super) conditions: Vec<WaitCondition>,
     limits: Limits,
 }
 
@@ -69,9 +69,9 @@ pub(super) fn index_of(sources: &[Source], object: &ObjectId) -> Option<usize> {
 }
 
 impl<'a> Stage<'a> {
-    pub(super) fn new(args: &'a RehearseArgs, cluster: Cluster) -> Result<Self, CommandError> {
-        let (conditions, limits) = cluster::policy(&args.policy)?;
-        Ok(Self { args, cluster, conditions, limits })
+    pub(super) fn new(play: &'a Play<'a>, cluster: Cluster) -> Result<Self, CommandError> {
+        let (conditions, limits) = cluster::policy(&play.options.policy)?;
+        Ok(Self { play, cluster, conditions, limits })
     }
 
     /// Applies manifests. None if the user does not want to wait for it.
@@ -83,8 +83,9 @@ impl<'a> Stage<'a> {
     ) -> Result<Option<Staged>, CommandError> {
         let objects = sources.iter().map(|source| source.json.clone()).collect();
         let options =
-            ApplyOptions { namespace: Some(self.args.namespace.clone()), ..ApplyOptions::default() };
-        let mut reporter = Reporter::new(self.args.output.into(), self.args.show.quiet || !is_shown);
+            ApplyOptions { namespace: Some(self.play.namespace.to_owned()), ..ApplyOptions::default() };
+        let mut reporter =
+            Reporter::new(self.play.options.output.into(), self.play.options.show.quiet || !is_shown);
         let mut staged = Staged::default();
         let each = |event: ApplyEvent| match event {
             // It becomes a finding.
@@ -103,14 +104,15 @@ impl<'a> Stage<'a> {
         Ok(Some(staged))
     }
 
-    fn request(&self, report: &mut ApplyReport, causes: Causes) -> Result<Request, CommandError> {
-        let targets = std::mem::take(&mut report.targets);
-        let rules = arguments::rule_set(&self.args.rules)?;
-        let mut request = cluster::look(targets, Some(&self.args.namespace), rules, self.args.evaluation);
+    fn request(&self, targets: Vec<Target>, causes: Causes) -> Result<Request, CommandError> {
+        let rules = arguments::rule_set(&self.play.options.rules)?;
+        let mut request =
+            cluster::look(targets, Some(self.play.namespace), rules, self.play.options.evaluation);
         request.conditions.clone_from(&self.conditions);
         request.limits = self.limits.clone();
-        request.evidence = EvidenceOptions { events: true, log_lines: self.args.evidence.log_lines() };
-        request.live_logs = self.args.evidence.live_logs();
+        request.evidence =
+            EvidenceOptions { events: true, log_lines: self.play.options.evidence.log_lines() };
+        request.live_logs = self.play.options.evidence.live_logs();
         request.causes = causes;
         request.started = Some(tokio::time::Instant::now());
         Ok(request)
@@ -118,9 +120,19 @@ impl<'a> Stage<'a> {
 
     /// Starts to wait for what was applied.
     pub(super) async fn follow(&self, mut staged: Staged, causes: Causes) -> Result<Watched, CommandError> {
-        let request = self.request(&mut staged.report, causes)?;
+        let request = self.request(std::mem::take(&mut staged.report.targets), causes)?;
         let tracker = cluster::start(self.cluster.clone(), request).await?;
         Ok(Watched::new(tracker, self.cluster.clone(), staged.report.states))
+    }
+
+    /// Starts to wait for other targets.
+    pub(super) async fn follow_targets(
+        &self,
+        targets: Vec<Target>,
+        causes: Causes,
+    ) -> Result<Watched, CommandError> {
+        let tracker = cluster::start(self.cluster.clone(), self.request(targets, causes)?).await?;
+        Ok(Watched::new(tracker, self.cluster.clone(), Vec::new()))
     }
 
     /// Applies manifests and waits for them, without a picture.
@@ -130,7 +142,7 @@ impl<'a> Stage<'a> {
         signals: &mut Signals,
     ) -> Result<Option<Staged>, CommandError> {
         let Some(mut staged) = self.apply(sources, false, signals).await? else { return Ok(None) };
-        let mut request = self.request(&mut staged.report, Causes::Grouped)?;
+        let mut request = self.request(std::mem::take(&mut staged.report.targets), Causes::Grouped)?;
         request.limits.fail_fast = FailureClass::ALL.to_vec();
         let mut tracker = cluster::start(self.cluster.clone(), request).await?;
         let report = tokio::select! {
