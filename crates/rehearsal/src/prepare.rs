@@ -36,6 +36,22 @@ pub fn namespace_finding(name: &str, index: usize) -> Finding {
     Finding::new(Severity::Note, Check::MissingNamespace, Some(index), "metadata.namespace", message)
 }
 
+/// Findings about API versions that a minor version of Kubernetes 1 does not serve.
+#[must_use]
+pub fn removed_apis(manifests: &[Manifest], minor: u32) -> Vec<Finding> {
+    let removed = manifests.iter().enumerate().filter_map(|(index, manifest)| {
+        let found = removal(&manifest.api_version, &manifest.kind).filter(|found| found.since <= minor)?;
+        let message =
+            format!("Kubernetes 1.{} removed {} {}", found.since, manifest.api_version, manifest.kind);
+        let finding = Finding::new(Severity::Error, Check::RemovedApi, Some(index), "apiVersion", message);
+        Some(match found.replacement {
+            Some(replacement) => finding.remedy(format!("use {replacement}")),
+            None => finding,
+        })
+    });
+    removed.collect()
+}
+
 /// A kind that nobody defines.
 #[derive(Clone, Debug)]
 pub struct Opaque {

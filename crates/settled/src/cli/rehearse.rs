@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use settled_netpol::profile::ProviderRef;
 use settled_rehearsal::Speed;
 
 use super::RuleArgs;
@@ -79,6 +80,14 @@ pub(crate) struct RehearsalOptions {
     /// What random delays and names follow from
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Rehearsal")]
     pub(crate) seed: u64,
+
+    /// Network provider that NetworkPolicies are checked against, such as `cilium@1.16`
+    #[arg(long, value_name = "NAME@VERSION", help_heading = "Rehearsal")]
+    pub(crate) provider: Option<ProviderRef>,
+
+    /// Version of Kubernetes that is meant, such as `1.31`: API versions that it does not serve are errors
+    #[arg(long, value_name = "VERSION", value_parser = minor_version, help_heading = "Rehearsal")]
+    pub(crate) kubernetes: Option<u32>,
 
     /// Treat warnings as errors, and kinds without a CustomResourceDefinition too
     #[arg(long, help_heading = "Rehearsal")]
@@ -159,4 +168,11 @@ impl From<RehearseOutput> for WaitOutput {
             RehearseOutput::Github => Self::Github,
         }
     }
+}
+
+/// The minor version of `1.31`.
+fn minor_version(text: &str) -> Result<u32, String> {
+    let minor = text.strip_prefix('v').unwrap_or(text).strip_prefix("1.");
+    let minor = minor.and_then(|rest| rest.split('.').next()?.parse().ok());
+    minor.ok_or_else(|| "expected a version such as 1.31".to_owned())
 }

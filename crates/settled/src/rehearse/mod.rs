@@ -2,6 +2,7 @@
 
 mod demo;
 mod ending;
+mod network;
 mod play;
 mod refusal;
 mod report;

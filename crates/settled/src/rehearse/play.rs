@@ -7,6 +7,7 @@ use settled_rehearsal::{Availability, Environment, Options, Speed, prepare, runt
 use settled_tracker::{Cluster, Target, WaitCondition};
 
 use super::ending::{endless, lost_availability, stuck, unfinished};
+use super::network;
 use super::report::{self, Row};
 use super::sources::Source;
 use super::stage::Stage;
@@ -145,6 +146,9 @@ impl Play<'_> {
         findings.extend(unfinished(&ended, sources));
         findings.extend(lost_availability(&availability, sources));
         findings.extend(endless(environment, &ended));
+        if let Some(provider) = &self.options.provider {
+            findings.extend(network::check(provider, sources)?);
+        }
         if self.deletes.is_none() {
             let manifests: Vec<Manifest> = sources.iter().map(|source| source.manifest.clone()).collect();
             let found = find(&environment.client(), &manifests).await;
@@ -185,6 +189,9 @@ impl Play<'_> {
             sources.iter().map(|source| source.manifest.clone()).collect()
         };
         let (before, manifests) = (manifests(&self.before), manifests(&self.sources));
+        if let Some(minor) = self.options.kubernetes {
+            findings.extend(prepare::removed_apis(&manifests, minor));
+        }
         let served = cluster
             .resources()
             .await
