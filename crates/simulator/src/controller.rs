@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::NamespaceResourceScope;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::runtime::events::{Event, EventType, Reporter};
 use kube::{Client, Resource};
 use serde::Serialize;
@@ -61,6 +61,11 @@ pub(crate) trait Controller: Send + Sync + 'static {
 
     /// The keys that a change concerns.
     fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey>;
+
+    /// What is reconciled first: the higher.
+    fn priority(&self, _key: &ObjectKey, _informers: &Informers) -> i32 {
+        0
+    }
 
     /// Brings one object closer to what it should be.
     fn reconcile(
@@ -252,6 +257,50 @@ impl Context {
         Ok(())
     }
 
+    /// Replaces an object in a namespace, unless it was written since the version that the new one carries.
+    pub(crate) async fn replace<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
+    where
+        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+    {
+        let api = self.api::<K>(meta::namespace(object));
+        let replaced = api.replace(meta::name(object), &self.post(), object).await?;
+        self.wrote::<K>(key, replaced.meta().resource_version.as_deref().unwrap_or_default());
+        Ok(replaced)
+    }
+
+    /// Creates an object without a namespace, for a key.
+    pub(crate) async fn create_global<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
+    where
+        K: Informed + Resource<Scope = ClusterResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+    {
+        let created = Api::<K>::all(self.client.clone()).create(&self.post(), object).await?;
+        self.wrote::<K>(key, created.meta().resource_version.as_deref().unwrap_or_default());
+        Ok(created)
+    }
+
+    /// Changes fields of an object without a namespace, unless it was replaced or written since it was read.
+    pub(crate) async fn patch_global<K>(
+        &self,
+        key: &ObjectKey,
+        observed: &K,
+        mut patch: Value,
+    ) -> Result<K, kube::Error>
+    where
+        K: Informed + Resource<Scope = ClusterResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        if let Some(patch) = patch.as_object_mut() {
+            let metadata = patch.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
+            metadata["uid"] = meta::uid(observed).into();
+            metadata["resourceVersion"] = observed.meta().resource_version.clone().unwrap_or_default().into();
+        }
+        let parameters =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        let api = Api::<K>::all(self.client.clone());
+        let patched = api.patch(meta::name(observed), &parameters, &Patch::Merge(&patch)).await?;
+        self.wrote::<K>(key, patched.meta().resource_version.as_deref().unwrap_or_default());
+        Ok(patched)
+    }
+
     /// Records an Event.
     pub(crate) fn event<K>(&self, object: &K, type_: EventType, reason: &str, action: &str, note: String)
     where
@@ -290,7 +339,8 @@ pub(crate) fn start<C: Controller>(controller: C, shared: &Shared) -> Running {
         let (controller, queue, informers) = (controller.clone(), queue.clone(), shared.informers.clone());
         move |change: &AnyChange| {
             for key in controller.wake(change, &informers) {
-                queue.add(key, 0);
+                let priority = controller.priority(&key, &informers);
+                queue.add(key, priority);
             }
         }
     };

@@ -14,6 +14,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Client, Resource};
 use settled_controller::cache::{Cache, CacheClosed, Change};
 use settled_controller::{Projection, ResourceVersion};
@@ -21,6 +22,21 @@ use tokio::sync::watch;
 
 /// Index of Pods by the name of their Node.
 pub(crate) const NODE: &str = "spec.nodeName";
+/// Index of Pods and EndpointSlices by each of their labels: [`label_key`].
+const LABEL: &str = "metadata.labels";
+
+/// The value in the index of labels.
+fn label_key(namespace: &str, label: &str, value: &str) -> String {
+    format!("{namespace}/{label}={value}")
+}
+
+fn label_keys<K: Informed>(object: &K) -> Vec<String> {
+    if K::INDEX != Pod::INDEX && K::INDEX != EndpointSlice::INDEX {
+        return Vec::new();
+    }
+    let labels = object.meta().labels.iter().flatten();
+    labels.map(|(label, value)| label_key(crate::meta::namespace(object), label, value)).collect()
+}
 
 /// A kind that has an informer.
 pub(crate) trait Informed: Resource<DynamicType = ()> + Sized + 'static {
@@ -59,6 +75,7 @@ macro_rules! informers {
                         .projection(Projection::without_managed_fields())
                         .index_owners()
                         .index_field(NODE)
+                        .index_by(LABEL, label_keys::<$kind>)
                         .start(),)+
                 }
             }
@@ -111,6 +128,38 @@ informers! {
 }
 
 impl Informers {
+    /// The Pods of a namespace that a selector matches, by name.
+    pub(crate) fn pods_matching(&self, namespace: &str, selector: &LabelSelector) -> Vec<Arc<Pod>> {
+        let first = selector.match_labels.as_ref().and_then(|labels| labels.first_key_value());
+        let mut pods = match first {
+            Some((label, value)) => {
+                self.pods.indexed(LABEL, &label_key(namespace, label, value)).unwrap_or_default()
+            }
+            None => self.pods.state_filter(|pod| crate::meta::namespace(pod) == namespace),
+        };
+        pods.retain(|pod| crate::selector::matches(Some(selector), pod.metadata.labels.as_ref()));
+        pods.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+        pods
+    }
+
+    /// The EndpointSlices with a label, by name.
+    pub(crate) fn slices_with(&self, namespace: &str, label: &str, value: &str) -> Vec<Arc<EndpointSlice>> {
+        let mut slices =
+            self.endpoint_slices.indexed(LABEL, &label_key(namespace, label, value)).unwrap_or_default();
+        slices.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+        slices
+    }
+
+    /// The Pods on a Node, by name.
+    pub(crate) fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
+        let mut pods = self.pods.indexed(NODE, node).unwrap_or_default();
+        pods.sort_by(|one, other| {
+            (&one.metadata.namespace, &one.metadata.name)
+                .cmp(&(&other.metadata.namespace, &other.metadata.name))
+        });
+        pods
+    }
+
     /// The Pods that an object controls.
     pub(crate) fn pods_of(&self, uid: &str) -> Vec<Arc<Pod>> {
         let mut pods = self.pods.owned_by(uid).unwrap_or_default();

@@ -1,7 +1,9 @@
 #![doc = include_str!("../README.md")]
 
+mod budgets;
 mod component;
 mod controller;
+mod endpoints;
 mod informers;
 mod kubelet;
 mod meta;
@@ -9,7 +11,9 @@ pub mod nodes;
 mod pod;
 mod scheduler;
 mod selector;
+mod selector_index;
 mod simulator;
+mod volumes;
 mod workloads;
 
 pub use component::{Component, Components, UnknownComponent};

@@ -54,9 +54,9 @@ mod tests {
     #[test]
     fn selectors_match_as_upstream() {
         let labels: Labels = [("app".to_owned(), "web".to_owned())].into();
-        let matches = |selector: Value| {
+        let is_match = |selector: Value| {
             let selector: LabelSelector = serde_json::from_value(selector).expect("a selector");
-            super::matches(Some(&selector), Some(&labels))
+            matches(Some(&selector), Some(&labels))
         };
         let requirement = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
         let cases = [
@@ -72,8 +72,8 @@ mod tests {
             (requirement("app", "Near", json!(["web"])), false),
         ];
         for (selector, expected) in cases {
-            assert_eq!(matches(selector.clone()), expected, "{selector}");
+            assert_eq!(is_match(selector.clone()), expected, "{selector}");
         }
-        assert!(!super::matches(None, Some(&labels)));
+        assert!(!matches(None, Some(&labels)));
     }
 }

@@ -8,12 +8,20 @@ use settled_controller::Clock;
 use settled_controller::cache::CacheClosed;
 use tokio::task::JoinSet;
 
+use crate::budgets::Budgets;
 use crate::component::{Component, Components};
 use crate::controller::{self, Running, Shared};
+use crate::endpoints::EndpointSlices;
 use crate::informers::Informers;
 use crate::kubelet::Kubelet;
 use crate::nodes;
+use crate::nodes::eviction::TaintEviction;
+use crate::nodes::garbage::PodGarbage;
 use crate::scheduler::Scheduler;
+use crate::volumes::binder::Binder;
+use crate::volumes::class;
+use crate::volumes::phase::VolumePhases;
+use crate::volumes::provisioner::Provisioner;
 use crate::workloads::deployment::Deployments;
 use crate::workloads::replica_set::ReplicaSets;
 
@@ -25,13 +33,20 @@ pub struct Options {
     pub components: Components,
     /// The Nodes that are created at the start. Without any, Pods wait to be scheduled.
     pub nodes: Vec<nodes::NodeSpec>,
+    /// Whether a default StorageClass is created at the start, unless there is one: so it is unless something else is said.
+    pub storage_class: bool,
     /// The time of day for statuses.
     pub clock: Clock,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { components: Components::all(), nodes: nodes::default_nodes(), clock: Clock::system() }
+        Self {
+            components: Components::all(),
+            nodes: nodes::default_nodes(),
+            storage_class: true,
+            clock: Clock::system(),
+        }
     }
 }
 
@@ -42,6 +57,9 @@ pub enum StartError {
     /// The server could not be read.
     #[error(transparent)]
     Closed(#[from] CacheClosed),
+    /// The default StorageClass could not be created.
+    #[error("cannot create the default StorageClass")]
+    StorageClass(#[source] kube::Error),
     /// A Node could not be created.
     #[error("cannot create Node {name}")]
     Node {
@@ -65,10 +83,13 @@ impl Simulator {
     /// # Errors
     /// The Nodes cannot be created.
     pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
-        let Options { components, nodes, clock } = options;
+        let Options { components, nodes, storage_class, clock } = options;
         let informers = Arc::new(Informers::start(&client));
         let mut changes = informers.changes();
         nodes::create(&client, &nodes, &clock).await?;
+        if storage_class && components.has(Component::Volumes) {
+            class::create_default(&client).await.map_err(StartError::StorageClass)?;
+        }
         informers.ready().await?;
         let shared = Shared { client, informers, clock };
         let mut running: Vec<Running> = Vec::new();
@@ -79,7 +100,14 @@ impl Simulator {
         };
         run(Component::Deployments, &|| controller::start(Deployments::new(&shared), &shared));
         run(Component::ReplicaSets, &|| controller::start(ReplicaSets::new(&shared), &shared));
-        run(Component::Scheduler, &|| controller::start(Scheduler::new(), &shared));
+        run(Component::EndpointSlices, &|| controller::start(EndpointSlices::new(), &shared));
+        run(Component::Volumes, &|| controller::start(Binder::new(&shared), &shared));
+        run(Component::Volumes, &|| controller::start(VolumePhases::new(&shared), &shared));
+        run(Component::Volumes, &|| controller::start(Provisioner::new(&shared), &shared));
+        run(Component::DisruptionBudgets, &|| controller::start(Budgets::new(&shared), &shared));
+        run(Component::Nodes, &|| controller::start(TaintEviction::new(&shared), &shared));
+        run(Component::Nodes, &|| controller::start(PodGarbage::new(&shared), &shared));
+        run(Component::Scheduler, &|| controller::start(Scheduler::new(&shared), &shared));
         run(Component::Kubelets, &|| controller::start(Kubelet::new(&shared), &shared));
         let mut tasks = JoinSet::new();
         let mut wakers = Vec::new();

@@ -1,4 +1,5 @@
 //! Simulations on the embedded API server, in virtual time.
 
+mod scheduling;
 mod support;
 mod workloads;
