@@ -3,6 +3,7 @@
 mod availability;
 mod environment;
 pub mod findings;
+pub mod import;
 pub mod prepare;
 mod speed;
 mod watchdog;

@@ -142,6 +142,8 @@ pub(crate) enum Command {
     #[cfg(feature = "serve")]
     Demo(Box<rehearse::DemoArgs>),
     #[cfg(feature = "serve")]
+    Play(rehearse::PlayArgs),
+    #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
     #[cfg(feature = "serve")]
     Store(serve::StoreArgs),

@@ -87,6 +87,8 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         #[cfg(feature = "serve")]
         Command::Demo(args) => crate::rehearse::demo(args),
         #[cfg(feature = "serve")]
+        Command::Play(args) => crate::rehearse::cast::play(args),
+        #[cfg(feature = "serve")]
         Command::Serve(args) => crate::serve::run(args),
         #[cfg(feature = "serve")]
         Command::Store(args) => crate::store::run(args),

@@ -124,6 +124,9 @@ pub(crate) struct Output {
     kubectl: bool,
     /// Somebody else writes the result: only the explanation is ours.
     only_explains: bool,
+    /// Where the lines are recorded.
+    #[cfg(feature = "serve")]
+    recording: Option<crate::rehearse::cast::Cast>,
 }
 
 /// Output at the end of the wait.
@@ -166,6 +169,8 @@ impl Output {
             files: args.reports.iter().map(open).collect::<Result<_, CommandError>>()?,
             kubectl: !policy.conditions.is_empty() && policy.conditions.iter().all(known),
             only_explains: false,
+            #[cfg(feature = "serve")]
+            recording: None,
         })
     }
 
@@ -176,10 +181,12 @@ impl Output {
         args: &ShowArgs,
         policy: &PolicyArgs,
         is_paced: bool,
+        recording: Option<crate::rehearse::cast::Cast>,
     ) -> Result<Self, CommandError> {
         let mut output = Self::new(format, args, policy, &ClusterArgs::default())?;
         output.plain |= !is_paced;
         output.only_explains = true;
+        output.recording = recording;
         Ok(output)
     }
 
@@ -200,8 +207,12 @@ impl Output {
 
     /// The display during the wait, and the output at its end.
     fn shows(self) -> (Vec<Box<dyn Show>>, End) {
-        let Self { format, quiet, plain, files, kubectl, only_explains } = self;
+        let Self { format, quiet, plain, files, kubectl, only_explains, .. } = self;
         let mut shows: Vec<Box<dyn Show>> = Vec::new();
+        #[cfg(feature = "serve")]
+        if let Some(recording) = self.recording {
+            shows.push(Box::new(PlainLines::new(recording, Palette::ALWAYS)));
+        }
         let lines = format == WaitOutput::Jsonl;
         if !quiet {
             let both_on_terminal = lines && io::stdout().is_terminal();
@@ -271,12 +282,16 @@ impl End {
     }
 }
 
+/// Why it isn't done, and how it ended, in text.
+pub(crate) fn explanation(ending: &Ending<'_>, palette: Palette, width: Option<usize>) -> String {
+    let explain = Explain { palette, width, names: &ending.names, now: ending.now };
+    explain.report(ending.report)
+}
+
 /// Why it isn't done, and how it ended, on standard error.
 fn explain(ending: &Ending<'_>) {
-    let palette = Palette::stderr();
     let width = terminal::width().filter(|_| io::stderr().is_terminal());
-    let explain = Explain { palette, width, names: &ending.names, now: ending.now };
-    let text = explain.report(ending.report);
+    let text = explanation(ending, Palette::stderr(), width);
     if text.lines().count() > 1 {
         stderr::print_line("");
     }

@@ -115,6 +115,8 @@ checks! {
     Unfinished = "unfinished", "An object is not done at the end";
     /// A controller that goes on writing.
     Loop = "endless-loop", "An object is written again and again";
+    /// Live objects that could not be read.
+    Unread = "unread", "Objects of the cluster cannot be read";
     /// An entry of the scenario without effect.
     Scenario = "unused-scenario", "An entry of the scenario matches nothing";
 }

@@ -61,6 +61,16 @@ pub(crate) struct RehearseArgs {
     #[arg(long, value_name = "FILE|DIR|URL|-", num_args = 1.., action = ArgAction::Append, value_hint = ValueHint::AnyPath, help_heading = "Input")]
     pub(crate) from: Vec<PathBuf>,
 
+    /// Context of a cluster whose objects are there at the beginning: what is in the namespaces of the manifests is read
+    ///
+    /// Nothing is written to the cluster. Of Secrets, only the keys are kept.
+    #[arg(long, value_name = "CONTEXT", conflicts_with = "from", help_heading = "Input")]
+    pub(crate) against: Option<String>,
+
+    /// Kubeconfig of the cluster [default: KUBECONFIG, or ~/.kube/config]
+    #[arg(long, value_name = "FILE", requires = "against", value_hint = ValueHint::FilePath, help_heading = "Input")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
     /// Namespace for objects that specify none
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default", help_heading = "Input")]
     pub(crate) namespace: String,
@@ -80,6 +90,10 @@ pub(crate) struct RehearsalOptions {
     /// What random delays and names follow from
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Rehearsal")]
     pub(crate) seed: u64,
+
+    /// Record what is shown, with virtual times, for `settled play` and asciinema
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Rehearsal")]
+    pub(crate) record: Option<PathBuf>,
 
     /// Network provider that NetworkPolicies are checked against, such as `cilium@1.16`
     #[arg(long, value_name = "NAME@VERSION", help_heading = "Rehearsal")]
@@ -111,6 +125,22 @@ pub(crate) struct RehearsalOptions {
 
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
+}
+
+/// Show a recording of a rehearsal
+#[derive(Args, Debug)]
+pub(crate) struct PlayArgs {
+    /// File that `settled rehearse --record` has written
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+
+    /// How fast: a factor such as `1x` or `10x`, or `max`
+    #[arg(long, value_name = "SPEED", default_value = "1x")]
+    pub(crate) speed: Speed,
+
+    /// Longest pause between two lines
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = crate::duration::parse)]
+    pub(crate) max_pause: std::time::Duration,
 }
 
 /// Play a built-in example: a rollout that succeeds, or one of its ways to fail

@@ -87,6 +87,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode, CommandError> {
     let namespace = "shop";
     let parse = |text: &'static str| sources::parse("demo.yaml", text, namespace);
     let play = Play {
+        notes: Vec::new(),
         options: &args.options,
         namespace,
         speed: args.options.speed.unwrap_or(paced),

@@ -1,5 +1,7 @@
 //! `settled rehearse` and `settled demo`: a deployment on an API server in this process, with simulated controllers and virtual time.
 
+mod against;
+pub(crate) mod cast;
 mod demo;
 mod ending;
 mod network;
@@ -17,6 +19,7 @@ pub(crate) use self::demo::run as demo;
 use self::play::Play;
 use crate::cli::rehearse::RehearseArgs;
 use crate::error::CommandError;
+use crate::session;
 
 pub(crate) fn run(args: &RehearseArgs) -> Result<ExitCode, CommandError> {
     let before = match args.from.is_empty() {
@@ -24,7 +27,15 @@ pub(crate) fn run(args: &RehearseArgs) -> Result<ExitCode, CommandError> {
         false => sources::read(&args.from, None, &args.namespace)?,
     };
     let sources = sources::read(&args.files, args.kustomize.as_deref(), &args.namespace)?;
+    let (before, notes) = match &args.against {
+        None => (before, Vec::new()),
+        Some(context) => match against::read(context, args.kubeconfig.as_deref(), &sources)? {
+            Some(read) => read,
+            None => return Ok(ExitCode::from(session::INTERRUPTED)),
+        },
+    };
     let play = Play {
+        notes,
         options: &args.options,
         namespace: &args.namespace,
         speed: args.options.speed.unwrap_or(Speed::Max),

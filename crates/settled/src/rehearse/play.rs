@@ -1,11 +1,13 @@
 //! Flow of a rehearsal: preparation, the version before, hooks, the manifests, and the report.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use settled_rehearsal::findings::{Check, Finding, Hook, Manifest, Phase, Severity, find};
 use settled_rehearsal::{Availability, Environment, Options, Speed, prepare, runtime};
 use settled_tracker::{Cluster, Target, WaitCondition};
 
+use super::cast::Cast;
 use super::ending::{endless, lost_availability, stuck, unfinished};
 use super::network;
 use super::report::{self, Row};
@@ -15,6 +17,7 @@ use crate::cli::rehearse::RehearsalOptions;
 use crate::error::CommandError;
 use crate::progress::Signals;
 use crate::session;
+use crate::style::Palette;
 use crate::time;
 use crate::wait::{self, Output, Over};
 
@@ -23,6 +26,8 @@ pub(super) struct Play<'a> {
     pub(super) options: &'a RehearsalOptions,
     pub(super) namespace: &'a str,
     pub(super) speed: Speed,
+    /// What is known before it is played.
+    pub(super) notes: Vec<Finding>,
     /// The version before; empty if there is none.
     pub(super) before: Vec<Source>,
     pub(super) sources: Vec<Source>,
@@ -34,21 +39,24 @@ impl Play<'_> {
     /// Plays it.
     pub(super) fn run(&self) -> Result<ExitCode, CommandError> {
         let options = self.options;
+        let recording =
+            options.record.as_deref().map(|path| Cast::create(path, "settled rehearse")).transpose()?;
         let output = Output::of_rehearsal(
             options.output.into(),
             &options.show,
             &options.policy,
             self.speed != Speed::Max,
+            recording.clone(),
         )?;
         let runtime = runtime(self.speed)
             .map_err(|error| CommandError::input_error("cannot start the runtime", error))?;
-        let code = runtime.block_on(self.rehearse(output));
+        let code = runtime.block_on(self.rehearse(output, recording));
         // Nothing that still waits keeps the process.
         std::mem::forget(runtime);
         code
     }
 
-    async fn rehearse(&self, output: Output) -> Result<ExitCode, CommandError> {
+    async fn rehearse(&self, output: Output, recording: Option<Cast>) -> Result<ExitCode, CommandError> {
         let mut signals = Signals::of_process()
             .map_err(|error| CommandError::input_error("cannot receive signals", error))?;
         let mut options = Options::default();
@@ -62,7 +70,7 @@ impl Play<'_> {
         let clock = environment.clock().clone();
         let cluster = Cluster::with_clock(environment.client(), move || clock.now());
         let played = tokio::select! {
-            played = self.play(&environment, &cluster, output, &mut signals) => played?,
+            played = self.play(&environment, &cluster, output, recording, &mut signals) => played?,
             () = environment.is_stuck() => return Err(stuck(&environment)),
         };
         Ok(match played {
@@ -77,10 +85,12 @@ impl Play<'_> {
         environment: &Environment,
         cluster: &Cluster,
         output: Output,
+        recording: Option<Cast>,
         signals: &mut Signals,
     ) -> Result<Option<u8>, CommandError> {
         let sources = &*self.sources;
         let mut findings = self.prepare(environment, cluster).await?;
+        findings.extend(self.notes.iter().cloned());
         let mut stage = Stage::new(self, cluster.clone())?;
         if !self.before.is_empty() {
             let Some(staged) = stage.quietly(self.before.iter().collect(), signals).await? else {
@@ -160,6 +170,13 @@ impl Play<'_> {
         }
         let rows = self.rows(findings);
         end.write(&ended)?;
+        if let Some(mut recording) = recording {
+            let explanation = wait::explanation(&ended.ending(), Palette::ALWAYS, None);
+            let lines = report::lines(&rows, Palette::ALWAYS);
+            let written =
+                write!(recording, "\n{}\n{lines}", explanation.trim_end()).and_then(|()| recording.flush());
+            written.map_err(|error| CommandError::output("cannot write the recording", error))?;
+        }
         let outcome = session::exit_code(ended.report.outcome);
         let code = if outcome == 0 && rows.iter().any(Row::is_error) { 1 } else { outcome };
         report::write(self.options.output, self.options.show.quiet, &ended, &rows, code)?;
@@ -198,6 +215,7 @@ impl Play<'_> {
             .map_err(|error| CommandError::input_error("cannot read the rehearsal's server", error))?;
         let is_served = |group: &str, kind: &str| served.of_kind(group, None, kind).is_some();
         let mut namespaces = prepare::missing_namespaces(&manifests);
+        namespaces.retain(|name, _| !before.iter().any(|of| of.kind == "Namespace" && of.name == *name));
         findings.extend(namespaces.iter().map(|(name, index)| prepare::namespace_finding(name, *index)));
         for (name, index) in prepare::missing_namespaces(&before) {
             namespaces.entry(name).or_insert(index);

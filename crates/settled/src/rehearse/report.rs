@@ -133,6 +133,11 @@ fn print(rows: &[Row], quiet: bool) {
     }
 }
 
+/// All findings as lines, the worst last.
+pub(super) fn lines(rows: &[Row], palette: Palette) -> String {
+    rows.iter().rev().map(|row| row.lines(palette) + "\n").collect()
+}
+
 fn suite(rows: &[Row]) -> String {
     let mut cases = String::new();
     let failures = rows.iter().filter(|row| row.is_error()).count();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kstatus::Object;
+use serde_json::Value;
 use settled_manifest::{Batch, Item, Position, Scratch, Splitter};
 use settled_rehearsal::findings::Manifest;
 
@@ -24,6 +25,13 @@ pub(super) struct Source {
 }
 
 impl Source {
+    /// An object of a cluster.
+    pub(super) fn of_cluster(object: Value, cluster: &Arc<str>) -> Self {
+        let json = object.to_string().into_bytes();
+        let manifest = Manifest::new(object, "default");
+        Self { manifest, json, file: Arc::clone(cluster), places: Places::default() }
+    }
+
     /// Where a field stands, or what is around it.
     pub(super) fn place(&self, field: &str) -> Option<Position> {
         self.places.find(field)
