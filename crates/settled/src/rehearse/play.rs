@@ -1,11 +1,14 @@
 //! Flow of a rehearsal: preparation, the version before, hooks, the manifests, and the report.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use settled_rehearsal::findings::{Check, Finding, Hook, Manifest, Phase, Severity, find};
 use settled_rehearsal::{Availability, Environment, Options, Speed, prepare, runtime};
-use settled_tracker::{Cluster, Target, WaitCondition};
+use settled_tracker::report::Counts;
+use settled_tracker::{Cluster, Outcome, Report, Target, WaitCondition};
 
 use super::cast::Cast;
 use super::ending::{endless, lost_availability, stuck, unfinished};
@@ -15,7 +18,7 @@ use super::sources::Source;
 use super::stage::Stage;
 use crate::cli::rehearse::RehearsalOptions;
 use crate::error::CommandError;
-use crate::progress::Signals;
+use crate::progress::{Ended, Signals};
 use crate::session;
 use crate::style::Palette;
 use crate::time;
@@ -127,6 +130,9 @@ impl Play<'_> {
             None => {
                 let Some(staged) = stage.apply(main, true, signals).await? else { return Ok(None) };
                 findings.extend(staged.refused(sources));
+                if staged.is_empty() {
+                    return self.nothing_to_wait_for(findings).map(Some);
+                }
                 stage.follow(staged, output.causes()).await?
             }
             Some((path, target)) => {
@@ -140,10 +146,13 @@ impl Play<'_> {
                 stage.follow_targets(vec![target.clone()], output.causes()).await?
             }
         };
-        let (ended, end) = match wait::to_end(tracker, output, signals).await? {
+        let (mut ended, end) = match wait::to_end(tracker, output, signals).await? {
             Over::Ended(ended, end) => (ended, end),
             Over::Abandoned(_) => return Ok(None),
         };
+        // There is no cluster to run commands on.
+        let causes = ended.report.targets.iter_mut().flat_map(|target| &mut target.causes);
+        causes.for_each(|cause| cause.next.clear());
         for weight in weights(&hooks, Phase::After) {
             let hooks = of(sources, &hooks, Phase::After, weight);
             let Some(staged) = stage.quietly(hooks, signals).await? else { return Ok(None) };
@@ -177,10 +186,30 @@ impl Play<'_> {
                 write!(recording, "\n{}\n{lines}", explanation.trim_end()).and_then(|()| recording.flush());
             written.map_err(|error| CommandError::output("cannot write the recording", error))?;
         }
-        let outcome = session::exit_code(ended.report.outcome);
-        let code = if outcome == 0 && rows.iter().any(Row::is_error) { 1 } else { outcome };
+        let code = match session::exit_code(ended.report.outcome) {
+            0 | 3 if rows.iter().any(Row::fails) => 1,
+            code => code,
+        };
         report::write(self.options.output, self.options.show.quiet, &ended, &rows, code)?;
         Ok(Some(code))
+    }
+
+    /// Nothing was applied.
+    fn nothing_to_wait_for(&self, findings: Vec<Finding>) -> Result<u8, CommandError> {
+        let rows = self.rows(findings);
+        let code = u8::from(rows.iter().any(Row::fails));
+        let report = Report {
+            outcome: if code == 0 { Outcome::Settled } else { Outcome::Failed },
+            elapsed: Duration::ZERO,
+            counts: Counts::default(),
+            targets: Vec::new(),
+            unmatched: Vec::new(),
+            notices: Vec::new(),
+            changed_by_others: Vec::new(),
+        };
+        let ended = Ended { report, times: HashMap::new() };
+        report::write(self.options.output, self.options.show.quiet, &ended, &rows, code)?;
+        Ok(code)
     }
 
     /// Findings in order, with their places.

@@ -52,6 +52,12 @@ impl Row {
         self.finding.severity == Severity::Error
     }
 
+    /// An error beside those that the outcome of the wait stands for.
+    pub(super) fn fails(&self) -> bool {
+        self.is_error()
+            && !matches!(self.finding.check, Check::Unfinished | Check::Unschedulable | Check::ExceededQuota)
+    }
+
     /// `k8s/web.yaml:12:5`.
     fn place(&self) -> String {
         let Some(source) = &self.source else { return String::new() };

@@ -37,6 +37,11 @@ pub(super) struct Staged {
 }
 
 impl Staged {
+    /// Was nothing applied?
+    pub(super) fn is_empty(&self) -> bool {
+        self.report.targets.is_empty()
+    }
+
     /// Why the stage is not done, once it was awaited.
     pub(super) fn not_done(&self) -> Option<&str> {
         self.open.as_ref().map(|(reason, _)| &**reason)
@@ -142,6 +147,9 @@ impl<'a> Stage<'a> {
         signals: &mut Signals,
     ) -> Result<Option<Staged>, CommandError> {
         let Some(mut staged) = self.apply(sources, false, signals).await? else { return Ok(None) };
+        if staged.is_empty() {
+            return Ok(Some(staged));
+        }
         let mut request = self.request(std::mem::take(&mut staged.report.targets), Causes::Grouped)?;
         request.limits.fail_fast = FailureClass::ALL.to_vec();
         let mut tracker = cluster::start(self.cluster.clone(), request).await?;
