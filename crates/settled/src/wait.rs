@@ -211,7 +211,7 @@ impl Output {
         let mut shows: Vec<Box<dyn Show>> = Vec::new();
         #[cfg(feature = "serve")]
         if let Some(recording) = self.recording {
-            shows.push(Box::new(PlainLines::new(recording, Palette::ALWAYS)));
+            shows.push(Box::new(PlainLines::new(recording, Palette::ALWAYS).without_heartbeat()));
         }
         let lines = format == WaitOutput::Jsonl;
         if !quiet {
@@ -219,7 +219,8 @@ impl Output {
             if !plain && !both_on_terminal && terminal::can_show_live_view() {
                 shows.push(Box::new(LiveView::new(io::stderr(), terminal::size, Palette::stderr()).quiet()));
             } else if !lines {
-                shows.push(Box::new(PlainLines::new(io::stderr(), Palette::stderr())));
+                let lines = PlainLines::new(io::stderr(), Palette::stderr());
+                shows.push(Box::new(if only_explains { lines.without_heartbeat() } else { lines }));
             }
             if lines {
                 shows.push(Box::new(JsonLines::new(output::stdout())));

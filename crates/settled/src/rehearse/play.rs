@@ -24,6 +24,9 @@ use crate::style::Palette;
 use crate::time;
 use crate::wait::{self, Output, Over};
 
+/// How long a deletion is waited for.
+const DELETION: Duration = Duration::from_secs(5 * 60);
+
 /// What is played.
 pub(super) struct Play<'a> {
     pub(super) options: &'a RehearsalOptions,
@@ -143,6 +146,7 @@ impl Play<'_> {
                     .await
                     .map_err(|error| CommandError::input_error(format!("cannot delete {path}"), error))?;
                 stage.conditions = vec![WaitCondition::Delete];
+                stage.limits.timeout = stage.limits.timeout.map(|timeout| timeout.min(DELETION));
                 stage.follow_targets(vec![target.clone()], output.causes()).await?
             }
         };

@@ -24,7 +24,7 @@ pub(super) struct Stage<'a> {
     play: &'a Play<'a>,
     cluster: Cluster,
     pub(super) conditions: Vec<WaitCondition>,
-    limits: Limits,
+    pub(super) limits: Limits,
 }
 
 /// Manifests that were applied.
