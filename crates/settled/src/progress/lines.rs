@@ -48,7 +48,8 @@ pub(crate) struct PlainLines<W> {
     out: W,
     palette: Palette,
     names: Names,
-    heartbeat: Duration,
+    /// None where time is virtual and nobody waits.
+    heartbeat: Option<Duration>,
     last_heartbeat: Duration,
     /// Targets that changed and are not written yet, each with what is to be written; and when that is due.
     pending: BTreeMap<ObjectId, u64>,
@@ -67,7 +68,7 @@ impl<W: Write> PlainLines<W> {
             out,
             palette,
             names: Names::default(),
-            heartbeat: HEARTBEAT,
+            heartbeat: Some(HEARTBEAT),
             last_heartbeat: Duration::ZERO,
             pending: BTreeMap::new(),
             changes: HashMap::new(),
@@ -81,7 +82,7 @@ impl<W: Write> PlainLines<W> {
 
     /// Without a heartbeat, where time is virtual and nobody waits.
     pub(crate) fn without_heartbeat(self) -> Self {
-        Self { heartbeat: Duration::MAX, ..self }
+        Self { heartbeat: None, ..self }
     }
 
     fn line(&mut self, elapsed: Duration, line: &str) -> io::Result<()> {
@@ -236,7 +237,7 @@ impl<W: Write> Show for PlainLines<W> {
         if self.over {
             return None;
         }
-        let heartbeat = self.last_heartbeat.checked_add(self.heartbeat);
+        let heartbeat = self.heartbeat.map(|period| self.last_heartbeat + period);
         self.due.into_iter().chain(self.already.due()).chain(heartbeat).min()
     }
 
@@ -245,7 +246,7 @@ impl<W: Write> Show for PlainLines<W> {
         if self.due.is_some_and(|due| due <= elapsed) {
             self.flush(elapsed)?;
         }
-        if elapsed < self.last_heartbeat.saturating_add(self.heartbeat) {
+        if self.heartbeat.is_none_or(|period| elapsed < self.last_heartbeat + period) {
             return Ok(());
         }
         self.last_heartbeat = elapsed;
