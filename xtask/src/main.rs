@@ -96,6 +96,7 @@ tasks
     --smoke                     500 Pods; bars are not checked
   bench status                `settled status` on dumps of 1 GB
   bench netpol                10,000 network policies, and the connections between 1,000 Pods
+  bench rehearse              rehearsals of a small shop, and of 1,000 Deployments with 10,000 Pods
     --smoke                     dumps of 50 MB, without bars
   all benchmarks without --smoke:
     --write-docs                write the tables into docs/performance.md
