@@ -52,6 +52,63 @@ pub fn removed_apis(manifests: &[Manifest], minor: u32) -> Vec<Finding> {
     removed.collect()
 }
 
+/// Letters of generated names: without vowels, as the API server has them.
+const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Changes what cannot be rehearsed as it is: names that the server would generate follow from the seed, and conversion webhooks are left
+/// out. Findings about what is not called.
+pub fn adapt(manifests: &mut [Manifest], seed: u64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, manifest) in manifests.iter_mut().enumerate() {
+        generate_name(manifest, index, seed);
+        let note = |field: &str, what: &str| {
+            let message = format!("{what} are not called in a rehearsal");
+            Finding::new(Severity::Note, Check::NotCalled, Some(index), field, message)
+        };
+        match &*manifest.kind {
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
+                findings.push(note("webhooks", "webhooks"));
+            }
+            "APIService" if manifest.object.pointer("/spec/service").is_some_and(Value::is_object) => {
+                findings.push(note("spec.service", "aggregated API servers"));
+            }
+            "CustomResourceDefinition"
+                if manifest.object.pointer("/spec/conversion/strategy").and_then(Value::as_str)
+                    == Some("Webhook") =>
+            {
+                findings.push(note("spec.conversion", "conversion webhooks"));
+                if let Some(spec) = manifest.object.get_mut("spec").and_then(Value::as_object_mut) {
+                    spec.remove("conversion");
+                }
+            }
+            _ => {}
+        }
+    }
+    findings
+}
+
+fn generate_name(manifest: &mut Manifest, index: usize, seed: u64) {
+    let Some(metadata) = manifest.object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(prefix) =
+        metadata.get("generateName").and_then(Value::as_str).filter(|_| manifest.name.is_empty())
+    else {
+        return;
+    };
+    // SplitMix64, once for each manifest.
+    let mut bits = seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let mut name = prefix.to_owned();
+    for _ in 0..5 {
+        let letter = usize::try_from(bits % 27).unwrap_or_default();
+        name.push(LETTERS.get(letter).copied().map_or('x', char::from));
+        bits /= 27;
+    }
+    metadata.insert("name".to_owned(), name.clone().into());
+    metadata.remove("generateName");
+    manifest.name = name;
+}
+
 /// A kind that nobody defines.
 #[derive(Clone, Debug)]
 pub struct Opaque {

@@ -57,7 +57,9 @@ fn shop(page: &mut Page, directory: &Path, smoke: bool) -> Outcome<bool> {
         millis.push(usage.wall.as_secs_f64() * 1e3);
         peak = peak.max(usage.peak_bytes);
     }
-    page.line(&format!("A shop of {SHOP_OBJECTS} objects, `settled rehearse -q -f FILE` from start to exit:"));
+    page.line(&format!(
+        "A shop of {SHOP_OBJECTS} objects, `settled rehearse -q -f FILE` from start to exit:"
+    ));
     let mut table = Table::new(["objects", "ms, median", "peak memory, MB"]);
     table.row([SHOP_OBJECTS.to_string(), figure(millis.median()), figure(peak as f64 / 1e6)]);
     page.table(&table);
@@ -77,7 +79,9 @@ fn load(page: &mut Page, directory: &Path, smoke: bool) -> Outcome<bool> {
         let usage = process::run_measured(&mut command(&binary, &arguments, &file))?;
         match usage.exit_code {
             Some(0) => Ok(usage),
-            other => Err(format!("{count} Deployments at speed {speed}: exit code {other:?}, expected 0").into()),
+            other => {
+                Err(format!("{count} Deployments at speed {speed}: exit code {other:?}, expected 0").into())
+            }
         }
     };
     let fast = run("max")?;

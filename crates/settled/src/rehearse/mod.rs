@@ -26,14 +26,16 @@ pub(crate) fn run(args: &RehearseArgs) -> Result<ExitCode, CommandError> {
         true => Vec::new(),
         false => sources::read(&args.from, None, &args.namespace)?,
     };
-    let sources = sources::read(&args.files, args.kustomize.as_deref(), &args.namespace)?;
-    let (before, notes) = match &args.against {
+    let mut sources = sources::read(&args.files, args.kustomize.as_deref(), &args.namespace)?;
+    let (mut before, mut notes) = match &args.against {
         None => (before, Vec::new()),
         Some(context) => match against::read(context, args.kubeconfig.as_deref(), &sources)? {
             Some(read) => read,
             None => return Ok(ExitCode::from(session::INTERRUPTED)),
         },
     };
+    sources::adapt(&mut before, args.options.seed);
+    notes.extend(sources::adapt(&mut sources, args.options.seed));
     let play = Play {
         notes,
         options: &args.options,

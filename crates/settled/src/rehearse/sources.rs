@@ -7,7 +7,8 @@ use std::sync::Arc;
 use kstatus::Object;
 use serde_json::Value;
 use settled_manifest::{Batch, Item, Position, Scratch, Splitter};
-use settled_rehearsal::findings::Manifest;
+use settled_rehearsal::findings::{Finding, Manifest};
+use settled_rehearsal::prepare;
 
 use crate::error::CommandError;
 use crate::inputs::Inputs;
@@ -19,7 +20,6 @@ const NAMED_MAX: usize = 10;
 /// A manifest, and where it stands.
 pub(super) struct Source {
     pub(super) manifest: Manifest,
-    pub(super) json: Vec<u8>,
     pub(super) file: Arc<str>,
     places: Places,
 }
@@ -27,9 +27,13 @@ pub(super) struct Source {
 impl Source {
     /// An object of a cluster.
     pub(super) fn of_cluster(object: Value, cluster: &Arc<str>) -> Self {
-        let json = object.to_string().into_bytes();
         let manifest = Manifest::new(object, "default");
-        Self { manifest, json, file: Arc::clone(cluster), places: Places::default() }
+        Self { manifest, file: Arc::clone(cluster), places: Places::default() }
+    }
+
+    /// What is applied.
+    pub(super) fn json(&self) -> Vec<u8> {
+        self.manifest.object.to_string().into_bytes()
     }
 
     /// Where a field stands, or what is around it.
@@ -58,6 +62,16 @@ pub(super) fn parse(file: &str, text: &'static str, namespace: &str) -> Result<V
     let unreadable = |error| CommandError::input_error(format!("cannot read {file}"), error);
     reader.stream(&file.into(), Box::new(text.as_bytes())).map_err(unreadable)?;
     reader.finish()
+}
+
+/// Changes what cannot be rehearsed as it is, and says so.
+pub(super) fn adapt(sources: &mut [Source], seed: u64) -> Vec<Finding> {
+    let mut manifests: Vec<Manifest> = sources.iter_mut().map(|source| source.manifest.clone()).collect();
+    let findings = prepare::adapt(&mut manifests, seed);
+    for (source, manifest) in sources.iter_mut().zip(manifests) {
+        source.manifest = manifest;
+    }
+    findings
 }
 
 struct Reader<'n> {
@@ -116,5 +130,5 @@ fn source(
         let place = places.object().map_or_else(String::new, |place| format!("line {}: ", place.line));
         return Err(format!("{place}an object needs apiVersion and kind"));
     }
-    Ok(Source { manifest, json: object.json.to_vec(), file: Arc::clone(file), places })
+    Ok(Source { manifest, file: Arc::clone(file), places })
 }

@@ -86,7 +86,7 @@ impl<'a> Stage<'a> {
         is_shown: bool,
         signals: &mut Signals,
     ) -> Result<Option<Staged>, CommandError> {
-        let objects = sources.iter().map(|source| source.json.clone()).collect();
+        let objects = sources.iter().map(|source| source.json()).collect();
         let options =
             ApplyOptions { namespace: Some(self.play.namespace.to_owned()), ..ApplyOptions::default() };
         let mut reporter =
