@@ -1,6 +1,6 @@
 //! Flow of a rehearsal: preparation, the version before, hooks, the manifests, and the report.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -95,9 +95,10 @@ impl Play<'_> {
         signals: &mut Signals,
     ) -> Result<Option<u8>, CommandError> {
         let sources = &*self.sources;
-        let mut findings = self.prepare(environment, cluster).await?;
+        let (mut findings, opaque) = self.prepare(environment, cluster).await?;
         findings.extend(self.notes.iter().cloned());
         let mut stage = Stage::new(self, cluster.clone())?;
+        stage.opaque = opaque;
         if !self.before.is_empty() {
             let Some(staged) = stage.quietly(self.before.iter().collect(), signals).await? else {
                 return Ok(None);
@@ -233,7 +234,7 @@ impl Play<'_> {
         &self,
         environment: &Environment,
         cluster: &Cluster,
-    ) -> Result<Vec<Finding>, CommandError> {
+    ) -> Result<(Vec<Finding>, BTreeSet<(String, String)>), CommandError> {
         let mut findings = Vec::new();
         let manifests = |sources: &[Source]| -> Vec<Manifest> {
             sources.iter().map(|source| source.manifest.clone()).collect()
@@ -263,7 +264,26 @@ impl Play<'_> {
         let created =
             prepare::create(&environment.client(), namespaces.keys().map(|name| &**name), &kinds).await;
         created.map_err(|error| CommandError::input_error("cannot prepare the rehearsal", error))?;
-        Ok(findings)
+        // Nobody plays the controllers of other kinds than those that the server begins with.
+        let mut opaque: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for (index, manifest) in manifests.iter().chain(&before).enumerate() {
+            if !is_served(manifest.group(), &manifest.kind) {
+                opaque.entry((manifest.group().to_owned(), manifest.kind.clone())).or_insert(index);
+            }
+        }
+        let is_defined = |key: &(String, String)| {
+            !kinds.iter().any(|known| (&known.group, &known.kind) == (&key.0, &key.1))
+        };
+        findings.extend(
+            opaque.iter().filter(|(key, index)| is_defined(key) && **index < manifests.len()).map(
+                |((_, kind), index)| {
+                    let message =
+                        format!("nobody plays the controller of {kind}: its objects are not waited for");
+                    Finding::new(Severity::Note, Check::Opaque, Some(*index), "kind", message)
+                },
+            ),
+        );
+        Ok((findings, opaque.into_keys().collect()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kstatus::FailureClass;
 use settled_rehearsal::findings::Finding;
 use settled_tracker::apply::{ApplyEvent, ApplyOptions, ApplyReport};
-use settled_tracker::request::{Causes, EvidenceOptions};
+use settled_tracker::request::{Causes, EvidenceOptions, KindName};
 use settled_tracker::{Cluster, Limits, ObjectId, Outcome, Request, Target, WaitCondition, apply};
 
 use super::play::Play;
@@ -25,6 +25,8 @@ pub(super) struct Stage<'a> {
     cluster: Cluster,
     pub(super) conditions: Vec<WaitCondition>,
     pub(super) limits: Limits,
+    /// Groups and kinds that nobody plays: their objects are not waited for.
+    pub(super) opaque: BTreeSet<(String, String)>,
 }
 
 /// Manifests that were applied.
@@ -37,7 +39,7 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    /// Was nothing applied?
+    /// Is there nothing to wait for?
     pub(super) fn is_empty(&self) -> bool {
         self.report.targets.is_empty()
     }
@@ -76,7 +78,7 @@ pub(super) fn index_of(sources: &[Source], object: &ObjectId) -> Option<usize> {
 impl<'a> Stage<'a> {
     pub(super) fn new(play: &'a Play<'a>, cluster: Cluster) -> Result<Self, CommandError> {
         let (conditions, limits) = cluster::policy(&play.options.policy)?;
-        Ok(Self { play, cluster, conditions, limits })
+        Ok(Self { play, cluster, conditions, limits, opaque: BTreeSet::new() })
     }
 
     /// Applies manifests. None if the user does not want to wait for it.
@@ -106,6 +108,12 @@ impl<'a> Stage<'a> {
         staged.report =
             applied.map_err(|error| CommandError::input_error("cannot apply the objects", error))?;
         reporter.finish()?;
+        staged.report.targets.retain(|target| match target {
+            Target::Object { kind: KindName::Exact { group, kind, .. }, .. } => {
+                !self.opaque.contains(&(group.clone(), kind.clone()))
+            }
+            _ => true,
+        });
         Ok(Some(staged))
     }
 
