@@ -10,5 +10,8 @@ mod watchdog;
 
 pub use availability::{Availability, Lowest};
 pub use environment::{Environment, Loop, Options, StartError};
-pub use settled_simulator::{Components, Options as SimulatorOptions, Simulator, UnknownComponent};
+pub use settled_simulator::nodes::{NodeSpec, NodeSpecError};
+pub use settled_simulator::{
+    Component, Components, Options as SimulatorOptions, Simulator, UnknownComponent,
+};
 pub use speed::{ParseSpeedError, Speed, runtime};

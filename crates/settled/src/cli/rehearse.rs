@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use settled_netpol::profile::ProviderRef;
-use settled_rehearsal::Speed;
+use settled_rehearsal::{NodeSpec, NodeSpecError, Speed};
 
 use super::RuleArgs;
 use super::args::{EvaluationArgs, EvidenceArgs, PolicyArgs, ShowArgs, WaitOutput};
@@ -90,6 +90,10 @@ pub(crate) struct RehearsalOptions {
     /// What random delays and names follow from
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Rehearsal")]
     pub(crate) seed: u64,
+
+    /// Nodes of the cluster, such as `3x4cpu,16Gi` or `2x8cpu,32Gi,zone=a,taint=key=value:NoSchedule`, separated by spaces or `;` [default: three large ones]
+    #[arg(long, value_name = "NODES", value_parser = nodes, help_heading = "Rehearsal")]
+    pub(crate) nodes: Option<Nodes>,
 
     /// Record what is shown, with virtual times, for `settled play` and asciinema
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Rehearsal")]
@@ -198,6 +202,14 @@ impl From<RehearseOutput> for WaitOutput {
             RehearseOutput::Github => Self::Github,
         }
     }
+}
+
+/// Nodes of a text.
+#[derive(Clone, Debug)]
+pub(crate) struct Nodes(pub(crate) Vec<NodeSpec>);
+
+pub(super) fn nodes(text: &str) -> Result<Nodes, NodeSpecError> {
+    NodeSpec::parse_all(text).map(Nodes)
 }
 
 /// The minor version of `1.31`.

@@ -68,6 +68,9 @@ impl Play<'_> {
         let mut options = Options::default();
         options.seed = self.options.seed;
         options.speed = self.speed;
+        if let Some(nodes) = &self.options.nodes {
+            options.nodes.clone_from(&nodes.0);
+        }
         let environment = Environment::start(options)
             .await
             .map_err(|error| CommandError::input_error("cannot start the rehearsal", error))?;
