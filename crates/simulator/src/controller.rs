@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::runtime::events::{Event, EventType, Reporter};
@@ -22,6 +23,7 @@ use settled_controller::{Clock, ObjectKey, ResourceVersion};
 
 use crate::informers::{AnyChange, Informed, Informers};
 use crate::meta;
+use crate::scenario::Scenario;
 
 /// For how long a reconcile waits for the watch to show its last writes.
 const CATCH_UP: Duration = Duration::from_secs(5);
@@ -88,6 +90,9 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) informers: Arc<Informers>,
     pub(crate) clock: Clock,
+    pub(crate) scenario: Scenario,
+    /// When the simulation started: what times of Nodes in the scenario count from.
+    pub(crate) begin: Timestamp,
 }
 
 /// What a controller works with: requests, whose results its next reconcile of the same key sees.
@@ -103,7 +108,7 @@ pub(crate) struct Context {
 
 impl Context {
     fn new(shared: &Shared, name: &'static str) -> Self {
-        let Shared { client, informers, clock } = shared.clone();
+        let Shared { client, informers, clock, .. } = shared.clone();
         let reporter = Reporter { controller: name.to_owned(), instance: Some("simulator".to_owned()) };
         let recorder = Recorder::new(client.clone(), reporter, clock.clone());
         Self { client, informers, clock, recorder, written: Mutex::default(), manager: name }
@@ -306,6 +311,18 @@ impl Context {
     where
         K: Resource<DynamicType = ()>,
     {
+        self.event_about(meta::reference(object), type_, reason, action, note);
+    }
+
+    /// Records an Event about a part of an object, by its `fieldPath`.
+    pub(crate) fn event_about(
+        &self,
+        regarding: ObjectReference,
+        type_: EventType,
+        reason: &str,
+        action: &str,
+        note: String,
+    ) {
         let event = Event {
             type_,
             reason: reason.to_owned(),
@@ -313,7 +330,7 @@ impl Context {
             action: action.to_owned(),
             secondary: None,
         };
-        self.recorder.record(event, meta::reference(object));
+        self.recorder.record(event, regarding);
     }
 }
 

@@ -9,6 +9,7 @@ mod kubelet;
 mod meta;
 pub mod nodes;
 mod pod;
+pub mod scenario;
 mod scheduler;
 mod selector;
 mod selector_index;

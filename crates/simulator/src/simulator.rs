@@ -17,6 +17,7 @@ use crate::kubelet::Kubelet;
 use crate::nodes;
 use crate::nodes::eviction::TaintEviction;
 use crate::nodes::garbage::PodGarbage;
+use crate::scenario::{Scenario, Unmatched};
 use crate::scheduler::Scheduler;
 use crate::volumes::binder::Binder;
 use crate::volumes::class;
@@ -37,6 +38,8 @@ pub struct Options {
     pub storage_class: bool,
     /// The time of day for statuses.
     pub clock: Clock,
+    /// What happens other than success.
+    pub scenario: Scenario,
 }
 
 impl Default for Options {
@@ -46,6 +49,7 @@ impl Default for Options {
             nodes: nodes::default_nodes(),
             storage_class: true,
             clock: Clock::system(),
+            scenario: Scenario::default(),
         }
     }
 }
@@ -75,6 +79,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Simulator {
     tasks: JoinSet<()>,
+    scenario: Scenario,
 }
 
 impl Simulator {
@@ -83,7 +88,7 @@ impl Simulator {
     /// # Errors
     /// The Nodes cannot be created.
     pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
-        let Options { components, nodes, storage_class, clock } = options;
+        let Options { components, nodes, storage_class, clock, scenario } = options;
         let informers = Arc::new(Informers::start(&client));
         let mut changes = informers.changes();
         nodes::create(&client, &nodes, &clock).await?;
@@ -91,7 +96,8 @@ impl Simulator {
             class::create_default(&client).await.map_err(StartError::StorageClass)?;
         }
         informers.ready().await?;
-        let shared = Shared { client, informers, clock };
+        let begin = clock.now();
+        let shared = Shared { client, informers, clock, scenario: scenario.clone(), begin };
         let mut running: Vec<Running> = Vec::new();
         let mut run = |component, start: &dyn Fn() -> Running| {
             if components.has(component) {
@@ -123,7 +129,13 @@ impl Simulator {
                 }
             }
         });
-        Ok(Self { tasks })
+        Ok(Self { tasks, scenario })
+    }
+
+    /// The entries of the scenario that nothing has matched so far.
+    #[must_use]
+    pub fn unmatched(&self) -> Vec<Unmatched> {
+        self.scenario.unmatched()
     }
 
     /// Waits for a part of it to end, which only happens when the runtime shuts down.
