@@ -18,4 +18,5 @@ mod volumes;
 mod workloads;
 
 pub use component::{Component, Components, UnknownComponent};
+pub use kubelet::logs::{LogError, LogSource};
 pub use simulator::{Options, Simulator, StartError};

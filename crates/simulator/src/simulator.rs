@@ -14,6 +14,7 @@ use crate::controller::{self, Running, Shared};
 use crate::endpoints::EndpointSlices;
 use crate::informers::Informers;
 use crate::kubelet::Kubelet;
+use crate::kubelet::logs::LogSource;
 use crate::nodes;
 use crate::nodes::eviction::TaintEviction;
 use crate::nodes::garbage::PodGarbage;
@@ -80,6 +81,7 @@ pub enum StartError {
 pub struct Simulator {
     tasks: JoinSet<()>,
     scenario: Scenario,
+    logs: LogSource,
 }
 
 impl Simulator {
@@ -129,7 +131,13 @@ impl Simulator {
                 }
             }
         });
-        Ok(Self { tasks, scenario })
+        Ok(Self { tasks, scenario, logs: LogSource::new(&shared) })
+    }
+
+    /// Where the logs of containers come from.
+    #[must_use]
+    pub fn logs(&self) -> LogSource {
+        self.logs.clone()
     }
 
     /// The entries of the scenario that nothing has matched so far.

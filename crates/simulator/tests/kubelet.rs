@@ -4,13 +4,13 @@
 //! followed), `scenario`, `then` (commands: `at 20s create`, with YAML, or `at 20s delete`), `for` (how long it is
 //! followed), `statuses` and `events`: what is expected, from the source of Kubernetes 1.36.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Event as CoreEvent, Pod};
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, LogParams, PostParams};
 use kube::core::{GroupVersionKind, TypeMeta};
 use kube::discovery::ApiResource;
 use settled_simulator::scenario::Scenario;
@@ -94,6 +94,30 @@ fn line(pod: &Pod) -> String {
     text
 }
 
+/// Adds the Events that are new.
+async fn collect(api: &Api<CoreEvent>, uid: &str, seen: &mut BTreeSet<String>, notes: &mut Vec<String>) {
+    let mut events = api.list(&ListParams::default()).await.expect("Events").items;
+    events.retain(|event| event.involved_object.uid.as_deref() == Some(uid));
+    events.retain(|event| seen.insert(event.metadata.name.clone().unwrap_or_default()));
+    let version = |event: &CoreEvent| event.metadata.resource_version.as_deref()?.parse::<u64>().ok();
+    events.sort_by_key(version);
+    for event in events {
+        let path = event.involved_object.field_path.unwrap_or_default();
+        let path = path.split_once('{').map_or("", |(_, name)| name.trim_end_matches('}'));
+        let mut message = event.message.unwrap_or_default().replace(uid, "UID");
+        if let Some((before, _)) = message.split_once("Image size: ") {
+            message = format!("{before}Image size: SIZE bytes.");
+        }
+        let reason = event.reason.unwrap_or_default();
+        let type_ = event.type_.unwrap_or_default();
+        let about = if path.is_empty() { reason } else { format!("{reason} {path}") };
+        let note = format!("{type_} {about}: {message}");
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+}
+
 /// Follows a Pod: the lines that differ, and in the end its Events.
 async fn follow(text: &str) -> (Vec<String>, Vec<String>, Vec<String>) {
     let sections = sections(text);
@@ -114,7 +138,8 @@ async fn follow(text: &str) -> (Vec<String>, Vec<String>, Vec<String>) {
     let first = pods.get(&name).await.expect("the Pod");
     let uid = first.metadata.uid.clone().expect("a UID");
     let seconds: u64 = one("for").trim().trim_end_matches('s').parse().expect("seconds");
-    let mut lines: Vec<String> = Vec::new();
+    let events: Api<CoreEvent> = Api::default_namespaced(cluster.client.clone());
+    let (mut lines, mut notes, mut seen) = (Vec::<String>::new(), Vec::new(), BTreeSet::new());
     for quarter in 0..seconds * 4 {
         for then in sections.get("then").into_iter().flatten() {
             let (command, yaml) = then.split_once('\n').unwrap_or((then, ""));
@@ -134,31 +159,14 @@ async fn follow(text: &str) -> (Vec<String>, Vec<String>, Vec<String>) {
         let now = pods.get_opt(&name).await.expect("read");
         let now = now.filter(|pod| pod.metadata.uid.as_ref() == Some(&uid));
         let new = now.as_ref().map_or_else(|| "gone".to_owned(), line);
-        if lines.last() != Some(&new) {
+        // Before the kubelet has seen it, there are no containers.
+        if lines.last() != Some(&new) && new != "Pending" {
             lines.push(new);
         }
+        if quarter % 4 == 3 {
+            collect(&events, &uid, &mut seen, &mut notes).await;
+        }
         tokio::time::sleep(Duration::from_millis(250)).await;
-    }
-    let events: Api<CoreEvent> = Api::default_namespaced(cluster.client.clone());
-    let mut events = events.list(&ListParams::default()).await.expect("Events").items;
-    events.retain(|event| event.involved_object.uid.as_ref() == Some(&uid));
-    events.sort_by_key(|event| {
-        event.metadata.resource_version.as_deref().and_then(|rv| rv.parse::<u64>().ok())
-    });
-    let mut notes: Vec<String> = Vec::new();
-    for event in events {
-        let path = event.involved_object.field_path.unwrap_or_default();
-        let path = path.split_once('{').map_or("", |(_, name)| name.trim_end_matches('}'));
-        let mut message = event.message.unwrap_or_default().replace(&uid, "UID");
-        if let Some((before, _)) = message.split_once("Image size: ") {
-            message = format!("{before}Image size: SIZE bytes.");
-        }
-        let reason = event.reason.unwrap_or_default();
-        let type_ = event.type_.unwrap_or_default();
-        let note = format!("{type_} {reason} {path}: {message}").replace(" :", ":");
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
     }
     let unmatched = scenario.unmatched().iter().map(ToString::to_string).collect();
     (lines, notes, unmatched)
@@ -215,4 +223,28 @@ golden! {
     post_start_fails,
     evicted,
     annotated,
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_of_crashed_containers_can_be_read() {
+    let scenario =
+        "containers: [{crash: {after: 2s, times: 2, logs: [no database, giving up]}, logs: [starting]}]";
+    let scenario = Scenario::parse("scenario", scenario).expect("a scenario");
+    let cluster = cluster(|options| options.scenario = scenario).await;
+    pass(1).await;
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {nodeName: node-1, containers: [{name: web, image: nginx}]}";
+    for object in documents(pod) {
+        create(&cluster.client, &object).await;
+    }
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
+    let log = async |previous, tail_lines| {
+        let wanted = LogParams { previous, tail_lines, ..LogParams::default() };
+        pods.logs("web", &wanted).await.map_err(|error| error.to_string())
+    };
+    let waiting = log(false, None).await.expect_err("no log");
+    assert!(waiting.contains(r#"container "web" in pod "web" is waiting to start"#), "{waiting}");
+    pass(60).await;
+    assert_eq!(log(true, None).await.as_deref(), Ok("starting\nno database\ngiving up\n"));
+    assert_eq!(log(true, Some(1)).await.as_deref(), Ok("giving up\n"));
+    assert_eq!(log(false, None).await.as_deref(), Ok("starting\n"));
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
-use settled_apiserver::{Config, Server};
+use settled_apiserver::{ApiError, Config, Server};
 use settled_controller::Clock;
-use settled_simulator::{Options, Simulator};
+use settled_simulator::{LogError, Options, Simulator};
 
 /// When tests begin: 2026-01-01T00:00:00Z.
 const BEGIN: i64 = 1_767_225_600;
@@ -32,6 +32,14 @@ pub async fn cluster(change: impl FnOnce(&mut Options)) -> Cluster {
     options.clock = clock.clone();
     change(&mut options);
     let simulator = Simulator::start(client.clone(), options).await.expect("a simulation");
+    let logs = simulator.logs();
+    server.set_pod_logs(std::sync::Arc::new(move |wanted| {
+        let log = logs.read(wanted.namespace, wanted.pod, wanted.container, wanted.previous);
+        log.map_err(|error| match error {
+            LogError::NoPod(_) => ApiError::new(404, "NotFound", error.to_string()),
+            _ => ApiError::bad_request(error.to_string()),
+        })
+    }));
     Cluster { server, client, clock, _simulator: simulator }
 }
 

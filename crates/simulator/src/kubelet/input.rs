@@ -85,9 +85,9 @@ impl Timeline {
         self.since.is_some_and(|since| at <= since)
     }
 
-    /// To look again at a time that is to come.
+    /// To look again at a time that is to come. What never happens has a time, too.
     pub(super) fn wake(&mut self, at: i64) {
-        if at > self.now {
+        if at > self.now && at < i64::MAX / 2 {
             self.next = Some(self.next.map_or(at, |next| next.min(at)));
         }
     }

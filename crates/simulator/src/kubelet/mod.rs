@@ -4,6 +4,7 @@ mod command;
 mod container;
 mod image;
 mod input;
+pub(crate) mod logs;
 mod memory;
 mod probes;
 mod references;
@@ -94,6 +95,41 @@ fn host_ips(node: &Node) -> Vec<String> {
     addresses.filter(|address| address.type_ == "InternalIP").map(|address| address.address.clone()).collect()
 }
 
+/// What the scenario and the annotations of a Pod say about it; and what of its annotations cannot be read.
+fn scripts(
+    scenario: &Scenario,
+    pod: &Pod,
+    spec: &PodSpec,
+    informers: &Informers,
+) -> (Scripts, Option<String>) {
+    let (meta, mut error) = (&pod.metadata, None);
+    let facts = PodFacts {
+        namespace: meta::namespace(pod),
+        name: meta::name(pod),
+        labels: meta.labels.as_ref(),
+        owners: owners(pod, informers),
+    };
+    let mut scripts = Scripts::default();
+    for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
+        let mut script = scenario.container(&facts, &container.name);
+        if let Some(annotations) = &meta.annotations {
+            match from_annotations::<ContainerScript>(annotations, Some(&container.name)) {
+                Ok(Some(noted)) => script.fill(&noted),
+                Ok(None) => {}
+                Err(why) => error = Some(why.to_string()),
+            }
+        }
+        if script.pull.is_none() {
+            script.pull = scenario.image(container.image.as_deref().unwrap_or_default());
+        }
+        if script != ContainerScript::default() {
+            scripts.containers.insert(container.name.clone(), script);
+        }
+    }
+    scripts.evict = scenario.pod(&facts).and_then(|script: &PodScript| script.evict.clone());
+    (scripts, error)
+}
+
 impl Kubelet {
     pub(crate) fn new(shared: &Shared) -> Self {
         let status = Context::status_writer(&shared.client, &shared.clock, Self::NAME);
@@ -102,36 +138,6 @@ impl Kubelet {
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What the scenario and the annotations of a Pod say about it; and what of its annotations cannot be read.
-    fn scripts(&self, pod: &Pod, spec: &PodSpec, informers: &Informers) -> (Scripts, Option<String>) {
-        let (meta, mut error) = (&pod.metadata, None);
-        let facts = PodFacts {
-            namespace: meta::namespace(pod),
-            name: meta::name(pod),
-            labels: meta.labels.as_ref(),
-            owners: owners(pod, informers),
-        };
-        let mut scripts = Scripts::default();
-        for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
-            let mut script = self.scenario.container(&facts, &container.name);
-            if let Some(annotations) = &meta.annotations {
-                match from_annotations::<ContainerScript>(annotations, Some(&container.name)) {
-                    Ok(Some(noted)) => script.fill(&noted),
-                    Ok(None) => {}
-                    Err(why) => error = Some(why.to_string()),
-                }
-            }
-            if script.pull.is_none() {
-                script.pull = self.scenario.image(container.image.as_deref().unwrap_or_default());
-            }
-            if script != ContainerScript::default() {
-                scripts.containers.insert(container.name.clone(), script);
-            }
-        }
-        scripts.evict = self.scenario.pod(&facts).and_then(|script: &PodScript| script.evict.clone());
-        (scripts, error)
     }
 
     /// For how long the kubelet of a Node is silent; none if it is not.
@@ -158,7 +164,7 @@ impl Kubelet {
         node: &Node,
         (informers, now): (&Informers, i64),
     ) -> (Outcome, Option<String>) {
-        let (scripts, problem) = self.scripts(pod, spec, informers);
+        let (scripts, problem) = scripts(&self.scenario, pod, spec, informers);
         let (since, pod_ip) = {
             let mut memory = self.memory();
             let network = node.spec.as_ref().and_then(|spec| spec.pod_cidr.as_deref());

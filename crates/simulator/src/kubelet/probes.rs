@@ -46,7 +46,7 @@ fn threshold(given: Option<i32>, default: i64) -> i64 {
 /// The first tick of a grid at a time or later.
 fn tick(from: i64, period: i64, at: i64) -> i64 {
     let behind = at.saturating_sub(from).max(0);
-    from + (behind + period - 1) / period * period
+    from.saturating_add(behind.saturating_add(period - 1) / period * period)
 }
 
 fn port(container: &Container, port: &IntOrString) -> String {

@@ -47,7 +47,8 @@ pub(super) struct Start<'a, 'b> {
     pub(super) crashed: Option<(i64, i64)>,
     /// What it waits for already.
     pub(super) waiting: Option<Waiting>,
-    pub(super) restarts: i32,
+    /// How often it has run before.
+    pub(super) runs: u32,
 }
 
 enum ImageStep {
@@ -145,7 +146,7 @@ impl Start<'_, '_> {
         let takes = self.pull_time(&reference, &pull, is_present);
         let at = sync + i64::try_from(takes.div_ceil(1000)).unwrap_or_default();
         let fails =
-            pull.fails.is_some() && pull.times.is_none_or(|times| self.restarts == 0 && pulls.failed < times);
+            pull.fails.is_some() && pull.times.is_none_or(|times| self.runs == 0 && pulls.failed < times);
         if fails {
             let error = reference.error(&pull);
             timeline.event(at, FAILED, Some(&path), format!("Failed to pull image {quoted}: {error}"));
@@ -288,9 +289,7 @@ impl Start<'_, '_> {
         let script = self.script.start.as_ref();
         let fails = script.and_then(|script| {
             let times = script.times;
-            script
-                .fails
-                .filter(|_| times.is_none_or(|times| self.restarts.unsigned_abs() + *failed_starts < times))
+            script.fails.filter(|_| times.is_none_or(|times| self.runs + *failed_starts < times))
         });
         if fails == Some(StartFailure::Create) {
             *failed_starts += 1;

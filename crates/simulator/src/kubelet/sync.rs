@@ -246,7 +246,11 @@ impl<'a, 'b> Look<'a, 'b> {
         let waiting = waiting.map(|waiting| {
             (waiting.reason.clone().unwrap_or_default(), waiting.message.clone().unwrap_or_default())
         });
-        let restarts = known.map_or(0, |known| known.restart_count);
+        let runs = if crashed.is_some() {
+            known.map_or(0, |known| known.restart_count.unsigned_abs() + 1)
+        } else {
+            0
+        };
         Start {
             input: self.input,
             container,
@@ -256,7 +260,7 @@ impl<'a, 'b> Look<'a, 'b> {
             visible,
             crashed,
             waiting,
-            restarts,
+            runs,
         }
     }
 
