@@ -102,11 +102,11 @@ fn is_used(input: &Input<'_>, volume: &Volume) -> bool {
     })
 }
 
-fn missing_key<'a>(
-    items: Option<&'a Vec<KeyToPath>>,
+fn missing_key(
+    items: Option<&Vec<KeyToPath>>,
     is_optional: bool,
     has: impl Fn(&str) -> bool,
-) -> Option<&'a str> {
+) -> Option<&str> {
     let mut items = items.into_iter().flatten();
     items.find(|item| !is_optional && !has(&item.key)).map(|item| &*item.key)
 }

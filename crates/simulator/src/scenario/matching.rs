@@ -46,7 +46,7 @@ fn fits(pattern: Option<&String>, text: &str) -> bool {
     pattern.is_none_or(|pattern| matches(pattern, text))
 }
 
-fn first<'a, T>(entries: &'a [Entry<T>], wanted: impl Fn(&T) -> bool) -> Option<&'a T> {
+fn first<T>(entries: &[Entry<T>], wanted: impl Fn(&T) -> bool) -> Option<&T> {
     entries.iter().find(|entry| wanted(&entry.script)).map(Entry::mark)
 }
 
