@@ -49,6 +49,8 @@ components! {
     Autoscalers = "autoscalers",
     /// PodDisruptionBudgets.
     DisruptionBudgets = "disruptionbudgets",
+    /// Controllers of custom resources, as far as something is known of them.
+    CustomResources = "customresources",
     /// Nodes: leases, taints and eviction from Nodes that are not ready.
     Nodes = "nodes",
     /// Binding of Pods to Nodes.

@@ -1,8 +1,11 @@
 #![doc = include_str!("../README.md")]
 
+mod addresses;
+mod autoscaler;
 mod budgets;
 mod component;
 mod controller;
+pub mod customs;
 mod endpoints;
 mod informers;
 mod kubelet;

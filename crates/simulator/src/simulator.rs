@@ -8,9 +8,12 @@ use settled_controller::Clock;
 use settled_controller::cache::CacheClosed;
 use tokio::task::JoinSet;
 
+use crate::addresses::{Ingresses, LoadBalancers};
+use crate::autoscaler::Autoscalers;
 use crate::budgets::Budgets;
 use crate::component::{Component, Components};
 use crate::controller::{self, Running, Shared};
+use crate::customs::{self, Customs};
 use crate::endpoints::EndpointSlices;
 use crate::informers::Informers;
 use crate::kubelet::Kubelet;
@@ -18,6 +21,7 @@ use crate::kubelet::logs::LogSource;
 use crate::nodes;
 use crate::nodes::eviction::TaintEviction;
 use crate::nodes::garbage::PodGarbage;
+use crate::nodes::lifecycle::NodeLifecycle;
 use crate::scenario::{Scenario, Unmatched};
 use crate::scheduler::Scheduler;
 use crate::volumes::binder::Binder;
@@ -41,6 +45,8 @@ pub struct Options {
     pub clock: Clock,
     /// What happens other than success.
     pub scenario: Scenario,
+    /// What the controllers of custom resources report that the scenario does not mention.
+    pub customs: Customs,
 }
 
 impl Default for Options {
@@ -51,6 +57,7 @@ impl Default for Options {
             storage_class: true,
             clock: Clock::system(),
             scenario: Scenario::default(),
+            customs: Customs::default(),
         }
     }
 }
@@ -90,7 +97,7 @@ impl Simulator {
     /// # Errors
     /// The Nodes cannot be created.
     pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
-        let Options { components, nodes, storage_class, clock, scenario } = options;
+        let Options { components, nodes, storage_class, clock, scenario, customs } = options;
         let informers = Arc::new(Informers::start(&client));
         let mut changes = informers.changes();
         nodes::create(&client, &nodes, &clock).await?;
@@ -113,11 +120,18 @@ impl Simulator {
         run(Component::Volumes, &|| controller::start(VolumePhases::new(&shared), &shared));
         run(Component::Volumes, &|| controller::start(Provisioner::new(&shared), &shared));
         run(Component::DisruptionBudgets, &|| controller::start(Budgets::new(&shared), &shared));
+        run(Component::LoadBalancers, &|| controller::start(LoadBalancers::new(&shared), &shared));
+        run(Component::LoadBalancers, &|| controller::start(Ingresses::new(&shared), &shared));
+        run(Component::Autoscalers, &|| controller::start(Autoscalers::new(&shared), &shared));
+        run(Component::Nodes, &|| controller::start(NodeLifecycle::new(&shared), &shared));
         run(Component::Nodes, &|| controller::start(TaintEviction::new(&shared), &shared));
         run(Component::Nodes, &|| controller::start(PodGarbage::new(&shared), &shared));
         run(Component::Scheduler, &|| controller::start(Scheduler::new(&shared), &shared));
         run(Component::Kubelets, &|| controller::start(Kubelet::new(&shared), &shared));
         let mut tasks = JoinSet::new();
+        if components.has(Component::CustomResources) {
+            tasks.spawn(customs::run(shared.clone(), customs));
+        }
         let mut wakers = Vec::new();
         for mut controller in running {
             let work = std::mem::replace(&mut controller.work, Box::pin(async {}));

@@ -102,7 +102,6 @@ fn sleep(arg: &str) -> Option<Option<i64>> {
     if !(0.0..3e7).contains(&(seconds * unit)) {
         return (seconds > 0.0).then_some(None);
     }
-    #[expect(clippy::cast_possible_truncation, reason = "less than a year")]
     let whole = (seconds * unit).ceil() as i64;
     Some(Some(whole))
 }

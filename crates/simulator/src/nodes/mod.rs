@@ -4,8 +4,10 @@
 //! ten seconds: an hour in virtual time costs no writes. The node controller goes by the renewals that a kubelet would have made.
 
 mod create;
+mod drain;
 pub(crate) mod eviction;
 pub(crate) mod garbage;
+pub(crate) mod lifecycle;
 mod spec;
 mod status;
 

@@ -93,7 +93,7 @@ impl Memory {
             return;
         }
         for node in informers.nodes.state() {
-            self.state.set_node(meta::name(&*node), Some(Arc::clone(&node)));
+            self.state.set_node(meta::name(&*node), Some(node.clone()));
         }
         for pod in informers.pods.state() {
             self.set_pod(&meta::key(&*pod), Some(pod));
@@ -174,14 +174,14 @@ impl Scheduler {
                 memory.assumed.insert(key.clone(), uid.clone());
                 memory.unschedulable.remove(&key);
                 if *has_unbound {
-                    let claims = volumes::claim_names(pod).map(|(name, _)| name).collect();
+                    let claims = claim_names(pod).map(|(name, _)| name).collect();
                     // Not a failure: without a backoff.
                     let past = jiff::Timestamp::UNIX_EPOCH;
                     memory.unschedulable.add(&key, &uid, Plugins::default(), past, claims);
                 }
             }
             Decision::Fail(failure) => {
-                let claims = volumes::claim_names(pod).map(|(name, _)| name).collect();
+                let claims = claim_names(pod).map(|(name, _)| name).collect();
                 memory.unschedulable.add(&key, &uid, failure.plugins, context.now(), claims);
                 match failure.nominated.as_deref() {
                     None => {}

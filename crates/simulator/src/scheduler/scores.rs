@@ -88,15 +88,12 @@ fn balanced(pod: &PodInfo, info: &NodeInfo) -> i64 {
         return 0;
     }
     let score = |cpu: i64, memory: i64| {
-        #[expect(clippy::cast_precision_loss, reason = "an amount of a resource")]
         let share = |used: i64, all: i64| (all > 0).then(|| (used as f64 / all as f64).min(1.0));
         let deviation = match (share(cpu, info.allocatable.cpu), share(memory, info.allocatable.memory)) {
             (Some(cpu), Some(memory)) => ((cpu - memory) / 2.0).abs(),
             _ => 0.0,
         };
-        #[expect(clippy::cast_possible_truncation, reason = "a score")]
-        let score = ((1.0 - deviation) * 100.0) as i64;
-        score
+        ((1.0 - deviation) * 100.0) as i64
     };
     let (used, request) = (&info.requested, &pod.request);
     let with = score(used.cpu + request.cpu, used.memory + request.memory);

@@ -178,7 +178,6 @@ pub(crate) fn scores(
         let domain = |info: &NodeInfo| info.label(&constraint.key).unwrap_or_default().to_owned();
         let domains: HashSet<String> = candidates().filter_map(|(info, _)| info.map(domain)).collect();
         let size = if by_node { candidates().count() } else { domains.len() };
-        #[expect(clippy::cast_precision_loss, reason = "a number of Nodes")]
         let weight = ((size + 2) as f64).ln();
         let mut sums: HashMap<String, i64> = HashMap::new();
         if !by_node {
@@ -196,14 +195,12 @@ pub(crate) fn scores(
                 true => nodes.get(place).and_then(|name| counts.get(*name)),
                 false => sums.get(value),
             };
-            #[expect(clippy::cast_precision_loss, reason = "a number of Pods")]
             let score = count.copied().unwrap_or_default() as f64 * weight + (constraint.max_skew - 1) as f64;
             if let (Some(raw), Some(false)) = (raw.get_mut(place), is_ignored.get(place)) {
                 *raw += score;
             }
         }
     }
-    #[expect(clippy::cast_possible_truncation, reason = "a score")]
     let rounded: Vec<i64> = raw.iter().map(|score| score.round() as i64).collect();
     let scored =
         || rounded.iter().zip(&is_ignored).filter(|(_, ignored)| !**ignored).map(|(score, _)| *score);

@@ -136,7 +136,9 @@ impl Controller for Provisioner {
     }
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Next, Error> {
-        let forget = || drop(self.began.lock().unwrap_or_else(PoisonError::into_inner).remove(key));
+        let forget = || {
+            self.began.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        };
         let Some(claim) = context.informers.claims.get(key) else {
             forget();
             return Ok(Next::AwaitChange);
