@@ -80,7 +80,7 @@ fn no_fault_makes_the_scheduler_overcommit_or_forget() {
             }
             Ok(())
         });
-    assert_clean("scheduler", &scenario, 60);
+    assert_clean("scheduler", &scenario, 40);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn no_fault_binds_a_volume_twice_or_loses_one() {
             let volumes = view.objects("PersistentVolume").count();
             if volumes == 2 { Ok(()) } else { Err(format!("{volumes} volumes")) }
         });
-    assert_clean("volumes", &scenario, 60);
+    assert_clean("volumes", &scenario, 30);
 }
 
 #[test]
