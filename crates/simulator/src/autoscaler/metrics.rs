@@ -153,7 +153,7 @@ pub(super) fn propose(
                     (replicas, value)
                 }
                 (None, Some(average)) => {
-                    let value = given.unwrap_or(average * i64::from(current));
+                    let value = given.unwrap_or_else(|| average * i64::from(current));
                     let usage = ratio(value, average * i64::from(current));
                     (if is_tolerated(usage) { current } else { ceil(ratio(value, average)) }, value)
                 }
@@ -171,7 +171,7 @@ pub(super) fn propose(
         let requests: Result<Vec<i64>, String> = counted.iter().map(|pod| request(pod, name)).collect();
         let requests = requests.map_err(&failed)?;
         let average = requests.iter().sum::<i64>() / i64::try_from(requests.len()).unwrap_or(1).max(1);
-        let value = given.unwrap_or(average * i64::from(wanted) / 100);
+        let value = given.unwrap_or_else(|| average * i64::from(wanted) / 100);
         let utilization = if average > 0 { value * 100 / average } else { 0 };
         let replicas = for_pods(current, ready, unready, ratio(utilization, wanted.into()));
         let name = format!("{name} resource utilization (percentage of request)");

@@ -419,7 +419,7 @@ mod tests {
 
     fn stored(slices: Vec<EndpointSlice>) -> Vec<Arc<EndpointSlice>> {
         let named = slices.into_iter().enumerate().map(|(number, mut slice)| {
-            slice.metadata.name.get_or_insert(format!("web-{number}"));
+            slice.metadata.name.get_or_insert_with(|| format!("web-{number}"));
             Arc::new(slice)
         });
         named.collect()

@@ -110,7 +110,7 @@ impl Controller for TaintEviction {
         let added = taints.iter().filter_map(|taint| taint.time_added.as_ref()).map(|time| time.0).max();
         let since = {
             let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
-            *since.entry(key.clone()).or_insert(added.unwrap_or(now))
+            *since.entry(key.clone()).or_insert_with(|| added.unwrap_or(now))
         };
         let due = since + SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX / 4);
         if let Ok(left) = Duration::try_from(now.duration_until(due))

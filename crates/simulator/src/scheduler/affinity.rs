@@ -113,7 +113,7 @@ mod tests {
         let pod = |selector: Value, zone: &str| -> Pod {
             let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
             let affinity = json!({"nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}, term.clone()]},
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}, term]},
                 "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "preference": term}],
             }});
             let spec = json!({"containers": [], "nodeSelector": selector, "affinity": affinity});

@@ -94,7 +94,7 @@ mod tests {
         let later = now + jiff::SignedDuration::from_secs(10);
         assert_eq!(waiting.backoff(&key, "1", later), None);
         assert_eq!(waiting.backoff(&key, "2", now), None);
-        assert_eq!(waiting.refused_by(Plugins::USAGE.or(Plugins::NODE)), [key.clone()]);
+        assert_eq!(waiting.refused_by(Plugins::USAGE.or(Plugins::NODE)), std::slice::from_ref(&key));
         assert!(waiting.refused_by(Plugins::VOLUMES).is_empty());
     }
 }

@@ -112,7 +112,7 @@ impl Filter {
                         counts.get(*name).copied().unwrap_or_default();
                 }
             }
-            let mut least = domains.values().copied().min().unwrap_or(i64::from(i32::MAX));
+            let mut least = domains.values().copied().min().unwrap_or_else(|| i64::from(i32::MAX));
             if domains.len() < constraint.min_domains {
                 least = 0;
             }
