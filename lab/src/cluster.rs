@@ -19,6 +19,8 @@ pub(crate) enum Beside {
     BuiltIn,
     /// All of kube-controller-manager's, the scheduler, and kwok as kubelets.
     All,
+    /// Only kwok: the server simulates the others.
+    Kubelets,
 }
 
 /// Controllers built into `settled serve`, by kube-controller-manager's names.
@@ -181,11 +183,14 @@ impl Components {
             format!("--root-ca-file={}", server.ca.display()),
         ];
         let alone = || [kubeconfig.clone()].into_iter().chain(ALONE.map(str::to_owned));
-        components.add(place, "kube-controller-manager", alone().chain(manager))?;
-        if beside == Beside::BuiltIn {
-            return Ok(components);
+        if beside != Beside::Kubelets {
+            components.add(place, "kube-controller-manager", alone().chain(manager))?;
         }
-        components.add(place, "kube-scheduler", alone())?;
+        match beside {
+            Beside::BuiltIn => return Ok(components),
+            Beside::All => components.add(place, "kube-scheduler", alone())?,
+            Beside::Kubelets => {}
+        }
         let stages = match oracle::download(&KWOK)? {
             Oracle::Ready(directory) => directory.join("kustomize/stage"),
             Oracle::Skipped(why) => return Err(why.into()),

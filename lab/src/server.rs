@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     OursAlone,
     /// `settled serve` with data on disk.
     OursOnDisk,
+    /// `settled serve --memory --simulate`, without Nodes and kubelets.
+    Simulated,
 }
 
 /// A running server. It is killed, and its directory removed, when this is dropped.
@@ -99,7 +101,7 @@ pub(crate) fn start(kind: Kind) -> Outcome<Option<Server>> {
     fs::create_dir_all(&directory)?;
     match kind {
         Kind::Real | Kind::RealOnDisk => real(directory, kind),
-        Kind::Ours | Kind::OursAlone | Kind::OursOnDisk => ours(directory, kind).map(Some),
+        Kind::Ours | Kind::OursAlone | Kind::OursOnDisk | Kind::Simulated => ours(directory, kind).map(Some),
     }
 }
 
@@ -221,6 +223,9 @@ fn serve(directory: &Path, kind: Kind, port: &str) -> Outcome<Child> {
     }
     if kind == Kind::OursAlone {
         command.arg("--controllers=");
+    }
+    if kind == Kind::Simulated {
+        command.arg("--simulate=*,-kubelets,-nodes");
     }
     command.arg("--token-auth-file").arg(directory.join("tokens.csv"));
     command.stdin(Stdio::null()).stdout(log("settled.out")?).stderr(log("settled.log")?);

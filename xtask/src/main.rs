@@ -20,7 +20,7 @@ usage: cargo xtask TASK
 tasks
   ci                          run all steps of CI (.ci/run)
   conformance [--full] [SUITE]
-                              compare with reference implementations; without a suite, all but apiserver and live with few random cases:
+                              compare with reference implementations; without a suite, all but apiserver, live and rehearse with few random cases:
     kstatus [FILE…]             profile `kstatus` with recorded upstream answers
     yaml                        golden file of Go's YAML reader with new answers
     argo                        Lua sandbox with Argo CD's published health checks and tests
@@ -50,6 +50,10 @@ tasks
       --rivals                    only the other tools
       --show                      print the output of each tool
       --write-docs                only write the table of differences into docs/comparison.md
+    rehearse [SCENARIO…] [FLAG…]
+                                what simulated controllers do, and kube-controller-manager and kube-scheduler
+      --quick                     a quarter of the scenarios
+      --show                      print all lines, not only those that differ
   clients [SUITE[/SCRIPT]…]   client scripts on `settled serve` with their recorded output on kube-apiserver:
                               kubectl, controllers (the kit's examples), helm, control-plane (kube-controller-manager,
                               kube-scheduler, kwok), restart
@@ -97,6 +101,7 @@ tasks
     --smoke                     500 Pods; bars are not checked
   bench status                `settled status` on dumps of 1 GB
   bench netpol                10,000 network policies, and the connections between 1,000 Pods
+  bench rehearse              rehearsals of a small shop, and of 1,000 Deployments with 10,000 Pods
     --smoke                     dumps of 50 MB, without bars
   all benchmarks without --smoke:
     --write-docs                write the tables into docs/performance.md

@@ -45,5 +45,6 @@ pub use settled_apimachinery::feature_gates::{FeatureGate, FeatureGateError};
 pub use settled_apimachinery::labels::LabelSelector;
 pub use settled_store::{BackendError, Durability};
 pub use state::Clock;
+pub use state::pod_logs::{PodLogRequest, PodLogs};
 pub use state::service_range::{ServiceRange, ServiceRangeError};
 pub use version::git_version as kubernetes_version;

@@ -38,6 +38,7 @@ use crate::kinds::definition::{Catalog, Definition};
 use crate::kinds::names::stored_as;
 use crate::notice::Listener;
 use crate::state::lifecycle::Lifecycle;
+use crate::state::pod_logs::PodLogs;
 use crate::state::random::Random;
 use crate::state::service_range::ServiceRange;
 use crate::state::{Clock, State};
@@ -369,6 +370,12 @@ impl Server {
         let server = Self::with_parts(api, certificates.clone(), config, None);
         server.start_controllers();
         Ok(server)
+    }
+
+    /// Where the logs of containers come from, for what plays containers on this server: `pods/log`. Without it, there are none. Only
+    /// the first one counts.
+    pub fn set_pod_logs(&self, logs: PodLogs) {
+        let _first = self.0.api.state.pod_logs.set(logs);
     }
 
     /// The revision of the last write: that of the newest `resourceVersion`.

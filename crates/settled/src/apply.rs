@@ -9,8 +9,10 @@ use settled_tracker::apply::{ApplyError, ApplyOptions, ApplyReport, ApplySetErro
 use settled_tracker::request::EvidenceOptions;
 use settled_tracker::{Cluster, Limits, Outcome, WaitCondition, apply};
 
-use self::report::Reporter;
-use self::watched::{Finished, Watched};
+use self::watched::Finished;
+
+pub(crate) use self::report::Reporter;
+pub(crate) use self::watched::Watched;
 use crate::arguments;
 use crate::cli::args::DryRun;
 use crate::cli::live::ApplyArgs;
@@ -46,7 +48,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
     let warnings = if args.show.quiet { Warnings::Ignored } else { Warnings::Printed };
     session::interruptible(async |signals| {
         let cluster = cluster::connect(&args.cluster, patience, warnings).await?;
-        let mut reporter = Reporter::new(args);
+        let mut reporter = Reporter::new(args.output, args.show.quiet).dry_run(dry_run);
         let applied = tokio::select! {
             applied = apply(&cluster, objects, &options, |event| reporter.event(&event)) => applied,
             () = patience.exhausted() => {

@@ -4,6 +4,8 @@ pub(crate) mod args;
 pub(crate) mod live;
 pub(crate) mod netpol;
 #[cfg(feature = "serve")]
+pub(crate) mod rehearse;
+#[cfg(feature = "serve")]
 pub(crate) mod serve;
 
 use std::path::PathBuf;
@@ -135,6 +137,12 @@ pub(crate) enum Command {
     Augment(AugmentArgs),
     Rules(RulesArgs),
     Netpol(netpol::NetpolArgs),
+    #[cfg(feature = "serve")]
+    Rehearse(Box<rehearse::RehearseArgs>),
+    #[cfg(feature = "serve")]
+    Demo(Box<rehearse::DemoArgs>),
+    #[cfg(feature = "serve")]
+    Play(rehearse::PlayArgs),
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
     #[cfg(feature = "serve")]

@@ -83,6 +83,12 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         Command::Rules(args) => rules::run(args),
         Command::Netpol(args) => netpol::run(args),
         #[cfg(feature = "serve")]
+        Command::Rehearse(args) => crate::rehearse::run(args),
+        #[cfg(feature = "serve")]
+        Command::Demo(args) => crate::rehearse::demo(args),
+        #[cfg(feature = "serve")]
+        Command::Play(args) => crate::rehearse::cast::play(args),
+        #[cfg(feature = "serve")]
         Command::Serve(args) => crate::serve::run(args),
         #[cfg(feature = "serve")]
         Command::Store(args) => crate::store::run(args),

@@ -25,8 +25,11 @@ mod output;
 mod overview;
 mod patience;
 mod pipeline;
+mod places;
 mod progress;
 mod propose;
+#[cfg(feature = "serve")]
+mod rehearse;
 mod render;
 mod requests;
 mod row;
@@ -48,6 +51,7 @@ mod style;
 mod switches;
 mod targets;
 mod text;
+mod time;
 mod wait;
 mod watch;
 

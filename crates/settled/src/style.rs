@@ -29,6 +29,10 @@ impl Palette {
     #[cfg(test)]
     pub(crate) const ALL: Self = Self { enabled: true };
 
+    /// Always: for recordings.
+    #[cfg(feature = "serve")]
+    pub(crate) const ALWAYS: Self = Self { enabled: true };
+
     /// For standard output: colours on a terminal, unless `NO_COLOR` or `--color` says otherwise.
     pub(crate) fn stdout() -> Self {
         Self::new(anstream::AutoStream::choice(&std::io::stdout()))

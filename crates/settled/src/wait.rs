@@ -6,7 +6,6 @@ use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::process::ExitCode;
 
-use jiff::Timestamp;
 use settled_tracker::report::Snapshot;
 use settled_tracker::request::{Causes, EvidenceOptions};
 use settled_tracker::{Event, Outcome, Report, State, Tracker, WaitCondition};
@@ -18,7 +17,7 @@ use crate::cluster;
 use crate::error::CommandError;
 use crate::live::terminal;
 use crate::log;
-use crate::names::{Names, kubectl_name};
+use crate::names::kubectl_name;
 use crate::output;
 use crate::progress::{self, Abandoned, Ended, JsonLines, LiveView, PlainLines, Show, Signals, Source};
 use crate::render::explain::Explain;
@@ -55,22 +54,46 @@ pub(crate) async fn follow<S: Source>(
     output: Output,
     signals: &mut Signals,
 ) -> Result<ExitCode, CommandError> {
+    match to_end(source, output, signals).await? {
+        Over::Ended(ended, end) => {
+            end.write(&ended)?;
+            Ok(exit_code(&ended, signals))
+        }
+        Over::Abandoned(code) => Ok(code),
+    }
+}
+
+/// How it is over.
+pub(crate) enum Over {
+    /// The wait has ended, and this writes how.
+    Ended(Box<Ended>, Box<End>),
+    /// Nobody wants to know any more.
+    Abandoned(ExitCode),
+}
+
+/// Exit code of a wait that has ended.
+pub(crate) fn exit_code(ended: &Ended, signals: &Signals) -> ExitCode {
+    ExitCode::from(match ended.report.outcome {
+        Outcome::Interrupted => signals.exit_code(),
+        outcome => session::exit_code(outcome),
+    })
+}
+
+/// Follows to the end.
+pub(crate) async fn to_end<S: Source>(
+    source: S,
+    output: Output,
+    signals: &mut Signals,
+) -> Result<Over, CommandError> {
     let with_times = output.has_times();
     let (mut shows, end) = output.shows();
     // The process exits without freeing it, so that its caller does not wait for that.
     let mut source = ManuallyDrop::new(source);
     match progress::follow(&mut *source, &mut shows, signals, with_times).await {
-        Ok(ended) => {
-            drop(shows);
-            end.write(&ended)?;
-            Ok(ExitCode::from(match ended.report.outcome {
-                Outcome::Interrupted => signals.exit_code(),
-                outcome => session::exit_code(outcome),
-            }))
-        }
-        Err(Abandoned::Impatient) => Ok(ExitCode::from(signals.exit_code())),
+        Ok(ended) => Ok(Over::Ended(Box::new(ended), Box::new(end))),
+        Err(Abandoned::Impatient) => Ok(Over::Abandoned(ExitCode::from(signals.exit_code()))),
         Err(Abandoned::Unread(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Ok(ExitCode::from(session::INTERRUPTED))
+            Ok(Over::Abandoned(ExitCode::from(session::INTERRUPTED)))
         }
         Err(Abandoned::Unread(error)) => Err(CommandError::output("cannot write the output", error)),
     }
@@ -99,14 +122,20 @@ pub(crate) struct Output {
     files: Vec<(ReportFormat, String, File)>,
     /// True if all conditions are kubectl's, so that its lines are printed.
     kubectl: bool,
+    /// Somebody else writes the result: only the explanation is ours.
+    only_explains: bool,
+    /// Where the lines are recorded.
+    #[cfg(feature = "serve")]
+    recording: Option<crate::rehearse::cast::Cast>,
 }
 
 /// Output at the end of the wait.
-struct End {
+pub(crate) struct End {
     format: WaitOutput,
     quiet: bool,
     files: Vec<(ReportFormat, String, File)>,
     kubectl: bool,
+    only_explains: bool,
 }
 
 impl Output {
@@ -139,7 +168,26 @@ impl Output {
             plain: args.plain || requests::are_logged(cluster) || log::is_started(),
             files: args.reports.iter().map(open).collect::<Result<_, CommandError>>()?,
             kubectl: !policy.conditions.is_empty() && policy.conditions.iter().all(known),
+            only_explains: false,
+            #[cfg(feature = "serve")]
+            recording: None,
         })
+    }
+
+    /// That of a rehearsal: only in step with real time there is something to follow on a screen.
+    #[cfg(feature = "serve")]
+    pub(crate) fn of_rehearsal(
+        format: WaitOutput,
+        args: &ShowArgs,
+        policy: &PolicyArgs,
+        is_paced: bool,
+        recording: Option<crate::rehearse::cast::Cast>,
+    ) -> Result<Self, CommandError> {
+        let mut output = Self::new(format, args, policy, &ClusterArgs::default())?;
+        output.plain |= !is_paced;
+        output.only_explains = true;
+        output.recording = recording;
+        Ok(output)
     }
 
     /// Text groups targets with the same cause; other formats report the causes of each.
@@ -159,15 +207,20 @@ impl Output {
 
     /// The display during the wait, and the output at its end.
     fn shows(self) -> (Vec<Box<dyn Show>>, End) {
-        let Self { format, quiet, plain, files, kubectl } = self;
+        let Self { format, quiet, plain, files, kubectl, only_explains, .. } = self;
         let mut shows: Vec<Box<dyn Show>> = Vec::new();
+        #[cfg(feature = "serve")]
+        if let Some(recording) = self.recording {
+            shows.push(Box::new(PlainLines::new(recording, Palette::ALWAYS).without_heartbeat()));
+        }
         let lines = format == WaitOutput::Jsonl;
         if !quiet {
             let both_on_terminal = lines && io::stdout().is_terminal();
             if !plain && !both_on_terminal && terminal::can_show_live_view() {
                 shows.push(Box::new(LiveView::new(io::stderr(), terminal::size, Palette::stderr()).quiet()));
             } else if !lines {
-                shows.push(Box::new(PlainLines::new(io::stderr(), Palette::stderr())));
+                let lines = PlainLines::new(io::stderr(), Palette::stderr());
+                shows.push(Box::new(if only_explains { lines.without_heartbeat() } else { lines }));
             }
             if lines {
                 shows.push(Box::new(JsonLines::new(output::stdout())));
@@ -182,15 +235,14 @@ impl Output {
                 }
             }
         }
-        (shows, End { format, quiet, files: rest, kubectl })
+        (shows, End { format, quiet, files: rest, kubectl, only_explains })
     }
 }
 
 impl End {
-    fn write(self, ended: &Ended) -> Result<(), CommandError> {
+    pub(crate) fn write(self, ended: &Ended) -> Result<(), CommandError> {
         let report = &ended.report;
-        let names = Names::of(report.targets.iter().map(|target| &target.object));
-        let ending = Ending { report, names, times: &ended.times, now: Timestamp::now() };
+        let ending = ended.ending();
         for (format, path, mut file) in self.files {
             let text = match format {
                 ReportFormat::Junit => junit::document(&ending).into_bytes(),
@@ -205,6 +257,9 @@ impl End {
         }
         if !matches!(self.format, WaitOutput::Jsonl | WaitOutput::Github) {
             explain(&ending);
+        }
+        if self.only_explains {
+            return Ok(());
         }
         match self.format {
             WaitOutput::Text if self.kubectl => {
@@ -228,12 +283,16 @@ impl End {
     }
 }
 
+/// Why it isn't done, and how it ended, in text.
+pub(crate) fn explanation(ending: &Ending<'_>, palette: Palette, width: Option<usize>) -> String {
+    let explain = Explain { palette, width, names: &ending.names, now: ending.now };
+    explain.report(ending.report)
+}
+
 /// Why it isn't done, and how it ended, on standard error.
 fn explain(ending: &Ending<'_>) {
-    let palette = Palette::stderr();
     let width = terminal::width().filter(|_| io::stderr().is_terminal());
-    let explain = Explain { palette, width, names: &ending.names, now: ending.now };
-    let text = explain.report(ending.report);
+    let text = explanation(ending, Palette::stderr(), width);
     if text.lines().count() > 1 {
         stderr::print_line("");
     }

@@ -20,6 +20,7 @@ mod network_policy;
 mod overview;
 mod proxy;
 mod reach;
+mod rehearse;
 mod rules;
 mod serve;
 mod store;

@@ -9,6 +9,7 @@ mod netpol;
 mod page;
 mod proxy;
 mod reflector;
+mod rehearse;
 mod rules;
 mod status;
 mod verdict;
@@ -44,6 +45,10 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         ["netpol", flags @ ..] => {
             let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
             netpol::run(smoke, write_docs)
+        }
+        ["rehearse", flags @ ..] => {
+            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
+            rehearse::run(smoke, write_docs)
         }
         ["status", flags @ ..] => {
             let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;

@@ -7,6 +7,7 @@ mod differential;
 mod kstatus;
 mod live;
 mod protobuf;
+mod rehearse;
 mod yaml;
 
 use std::time::Instant;
@@ -26,6 +27,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         ["argo"] => argo::run(),
         ["apiserver", flags @ ..] => apiserver::run(flags),
         ["live", words @ ..] => live::run(words),
+        ["rehearse", words @ ..] => rehearse::run(words),
         ["protobuf", "--record"] => protobuf::record(),
         [suite, flags @ ..] => {
             let suite = differential::find(suite).ok_or_else(|| format!("no such suite: {suite}"))?;

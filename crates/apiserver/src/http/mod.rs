@@ -12,6 +12,7 @@ pub(crate) mod list_body;
 pub(crate) mod metrics;
 pub(crate) mod negotiate;
 pub(crate) mod nonresource;
+pub(crate) mod pod_logs;
 pub(crate) mod protobuf;
 pub(crate) mod request_body;
 pub(crate) mod resource;

@@ -16,6 +16,7 @@ use crate::http::body::Body;
 use crate::http::incoming;
 use crate::http::list_body::ListBody;
 use crate::http::negotiate::{self, Endpoint, Format, Negotiated, Representation};
+use crate::http::pod_logs;
 use crate::http::route::{self, NoRoute};
 use crate::kinds::definition::Definition;
 use crate::kinds::names::{Part, go_package};
@@ -116,7 +117,10 @@ pub(crate) async fn answer_request(
     let definition = match route::find(&catalog, info) {
         Ok(definition) => definition,
         Err(NoRoute::NotFound) => return Ok(no_page()),
-        Err(NoRoute::Api(error)) => return Err(error),
+        Err(NoRoute::Api(error)) => match pod_logs::answer(state, info, request.query) {
+            Some(answer) => return answer,
+            None => return Err(error),
+        },
     };
     if !definition.model.is_custom() {
         let lists = matches!(info.verb, "list" | "watch");

@@ -5,11 +5,12 @@ pub(crate) mod call;
 pub(crate) mod health;
 pub(crate) mod identity;
 pub(crate) mod lifecycle;
+pub(crate) mod pod_logs;
 pub(crate) mod random;
 pub(crate) mod service_range;
 pub(crate) mod services;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use settled_store::{At, Entry, Resource, Scope, Store};
@@ -24,6 +25,7 @@ use crate::state::call::Target;
 use crate::state::health::StoreHealth;
 use crate::state::identity::Identity;
 use crate::state::lifecycle::Lifecycle;
+use crate::state::pod_logs::PodLogs;
 use crate::state::random::Random;
 use crate::state::service_range::ServiceRange;
 use crate::state::services::Claims;
@@ -42,6 +44,8 @@ pub(crate) struct State {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) random: Arc<Random>,
     clock: Option<Clock>,
+    /// Where logs of containers come from.
+    pub(crate) pod_logs: OnceLock<PodLogs>,
 }
 
 /// The time of day: see [`Config::clock`](crate::Config::clock).
@@ -70,6 +74,7 @@ impl State {
             lifecycle,
             random,
             clock,
+            pod_logs: OnceLock::new(),
         }
     }
 

@@ -209,7 +209,11 @@ impl<'a> Sides<'a> {
         let mut all = Changes::default();
         let mut errors = ValidationErrors::default();
         let mut found = Vec::new();
-        let mut visit = |name: &str, before, after| {
+        let mut visit = |name: &str, before: Option<&'a Value>, after: Option<&'a Value>| {
+            // Most of an object stays as it is: it has no changes, and needs no paths.
+            if before.is_some() && before == after {
+                return;
+            }
             let element = PathElement::field(name);
             match walk(self.schema, map.type_of(name), before, after, self.depth + 1) {
                 Ok(changes) => found.push((element, changes)),

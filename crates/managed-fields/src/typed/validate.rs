@@ -59,14 +59,16 @@ fn walk(
             Value::Null => {}
             Value::Object(fields) => {
                 for (name, field) in fields {
-                    let element = PathElement::field(name.as_str());
+                    // Most fields are valid, and need no path.
+                    let element = || PathElement::field(name.as_str());
                     let type_ref = map.type_of(name);
                     if map.field(name).is_none() && map.element_type == TypeRef::None {
-                        errors.append(ValidationErrors::one("field not declared in schema").below(&element));
+                        errors
+                            .append(ValidationErrors::one("field not declared in schema").below(&element()));
                         break;
                     }
                     if let Err(below) = walk(field, schema, type_ref, duplicates, depth + 1) {
-                        errors.append(below.below(&element));
+                        errors.append(below.below(&element()));
                     }
                 }
             }

@@ -1,11 +1,9 @@
 //! Progress of `settled apply`: a line for each object, as kubectl prints it.
 
-use jiff::Timestamp;
 use settled_tracker::apply::{Applied, ApplyEvent, Conflict, Versions};
 use settled_tracker::{ObjectId, Outcome};
 
-use crate::cli::args::{DryRun, WaitOutput};
-use crate::cli::live::ApplyArgs;
+use crate::cli::args::WaitOutput;
 use crate::error::CommandError;
 use crate::names::{Names, kubectl_name};
 use crate::output;
@@ -15,12 +13,13 @@ use crate::render::explain::{self, Explain};
 use crate::stderr;
 use crate::style::Palette;
 use crate::text;
+use crate::time;
 
 /// Maximum number of changed fields in a line.
 const MAX_FIELDS: usize = 4;
 
 /// Reports what becomes of each object.
-pub(super) struct Reporter {
+pub(crate) struct Reporter {
     format: WaitOutput,
     quiet: bool,
     dry_run: bool,
@@ -30,27 +29,26 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    pub(super) fn new(args: &ApplyArgs) -> Self {
-        Self {
-            format: args.output,
-            quiet: args.show.quiet,
-            dry_run: args.dry_run != DryRun::None,
-            names: Names::default(),
-            broken: None,
-        }
+    pub(crate) fn new(format: WaitOutput, quiet: bool) -> Self {
+        Self { format, quiet, dry_run: false, names: Names::default(), broken: None }
+    }
+
+    /// Whether nothing is stored.
+    pub(crate) fn dry_run(self, dry_run: bool) -> Self {
+        Self { dry_run, ..self }
     }
 
     /// The error of the output, if there was one.
-    pub(super) fn finish(self) -> Result<(), CommandError> {
+    pub(crate) fn finish(self) -> Result<(), CommandError> {
         self.broken.map_or(Ok(()), Err)
     }
 
-    pub(super) fn event(&mut self, event: &ApplyEvent) {
+    pub(crate) fn event(&mut self, event: &ApplyEvent) {
         if self.format == WaitOutput::Jsonl {
             if !self.quiet {
                 let mut line = Vec::new();
                 // Memory takes everything.
-                write_timed(event, Timestamp::now(), &mut line).ok();
+                write_timed(event, time::now(), &mut line).ok();
                 self.print(&line);
             }
             return;
@@ -88,7 +86,7 @@ impl Reporter {
             ApplyEvent::NotAwaited(report) => {
                 let names = Names::of(report.targets.iter().map(|target| &target.object));
                 let explain =
-                    Explain { palette: Palette::stderr(), width: None, names: &names, now: Timestamp::now() };
+                    Explain { palette: Palette::stderr(), width: None, names: &names, now: time::now() };
                 stderr::print_line(explain.report(report).trim_end());
                 if report.outcome == Outcome::Unreachable {
                     for notice in &report.notices {

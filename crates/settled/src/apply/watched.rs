@@ -9,7 +9,7 @@ use settled_tracker::{Cluster, Event, ObjectId, Report, TargetReport, Tracker};
 use crate::progress::Source;
 
 /// A tracker whose targets were just applied.
-pub(super) struct Watched {
+pub(crate) struct Watched {
     tracker: Tracker,
     cluster: Cluster,
     states: HashMap<ObjectId, AppliedState>,
@@ -23,7 +23,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(tracker: Tracker, cluster: Cluster, states: Vec<AppliedState>) -> Self {
+    pub(crate) fn new(tracker: Tracker, cluster: Cluster, states: Vec<AppliedState>) -> Self {
         let states = states.into_iter().map(|state| (state.object.clone(), state)).collect();
         Self {
             tracker,

@@ -23,6 +23,7 @@ Examples:
   settled serve                        keep data across restarts
   settled serve --memory -p 0          in memory, on a free port
   settled serve -- go test ./...       run a command against a new server
+  settled serve --memory --simulate    with simulated Nodes and controllers
   settled serve --kubeconfig ~/.kube/config --name dev
                                        add the context \"dev\" to your kubeconfig
 
@@ -30,7 +31,8 @@ Then, in another terminal, with the line that the server prints:
   export KUBECONFIG=...
   kubectl get namespaces
 
-Pods are stored but not run. SIGTERM or Ctrl-C stops the server.
+Pods are stored but not run; --simulate plays controllers, scheduler and
+kubelets. SIGTERM or Ctrl-C stops the server.
 
 Feature gates (default true):
   APIResponseCompression  compress responses of more than 128 KiB with gzip
@@ -113,6 +115,16 @@ pub(crate) struct ServeArgs {
     /// Range of Service IPs: a CIDR, or an IPv4 and an IPv6 CIDR separated by a comma
     #[arg(long, value_name = "CIDRS", default_value = "10.96.0.0/12")]
     pub(crate) service_cluster_ip_range: String,
+
+    /// Simulate controllers, scheduler, Nodes and kubelets
+    ///
+    /// No container runs. With a value, only these components: names separated by commas, `*` for all, `-NAME` for all but one.
+    #[arg(long, value_name = "COMPONENTS", num_args = 0..=1, require_equals = true, default_missing_value = "*")]
+    pub(crate) simulate: Option<settled_rehearsal::Components>,
+
+    /// Nodes of the simulation, such as `3x4cpu,16Gi` [default: three large ones]
+    #[arg(long, value_name = "NODES", requires = "simulate", value_parser = super::rehearse::nodes)]
+    pub(crate) nodes: Option<super::rehearse::Nodes>,
 
     /// Whether writes are acknowledged after they are on disk
     #[arg(long, value_name = "WHEN", default_value = "sync")]

@@ -11,13 +11,13 @@ use settled_netpol::cluster::Cluster;
 use settled_netpol::parse::{ParseError, Parsed, kind_of, parse_policy};
 use settled_netpol::profile::{OwnKinds, Profiles};
 
-use super::places::Places;
 use super::row::{NotEvaluated, Spot, Unread};
 use super::snapshot::{Collected, Snapshot};
 use crate::cli::netpol::PolicyArgs;
 use crate::error::CommandError;
 use crate::inputs::Inputs;
 use crate::pipeline::{self, Event, InputId, Settings, Work};
+use crate::places::Places;
 use crate::stderr;
 
 /// The namespace of objects of files that name none.

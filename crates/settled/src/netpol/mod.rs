@@ -10,7 +10,6 @@ mod live;
 mod matrix;
 mod migration;
 mod notices;
-mod places;
 mod profiles;
 mod providers;
 mod reach;

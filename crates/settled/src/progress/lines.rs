@@ -48,6 +48,8 @@ pub(crate) struct PlainLines<W> {
     out: W,
     palette: Palette,
     names: Names,
+    /// None where time is virtual and nobody waits.
+    heartbeat: Option<Duration>,
     last_heartbeat: Duration,
     /// Targets that changed and are not written yet, each with what is to be written; and when that is due.
     pending: BTreeMap<ObjectId, u64>,
@@ -66,6 +68,7 @@ impl<W: Write> PlainLines<W> {
             out,
             palette,
             names: Names::default(),
+            heartbeat: Some(HEARTBEAT),
             last_heartbeat: Duration::ZERO,
             pending: BTreeMap::new(),
             changes: HashMap::new(),
@@ -75,6 +78,11 @@ impl<W: Write> PlainLines<W> {
             already: Already::default(),
             over: false,
         }
+    }
+
+    /// Without a heartbeat, where time is virtual and nobody waits.
+    pub(crate) fn without_heartbeat(self) -> Self {
+        Self { heartbeat: None, ..self }
     }
 
     fn line(&mut self, elapsed: Duration, line: &str) -> io::Result<()> {
@@ -226,9 +234,11 @@ impl<W: Write> Show for PlainLines<W> {
     }
 
     fn due(&self) -> Option<Duration> {
-        let heartbeat = self.last_heartbeat + HEARTBEAT;
-        let changes = self.due.into_iter().chain(self.already.due());
-        (!self.over).then(|| changes.fold(heartbeat, Duration::min))
+        if self.over {
+            return None;
+        }
+        let heartbeat = self.heartbeat.map(|period| self.last_heartbeat + period);
+        self.due.into_iter().chain(self.already.due()).chain(heartbeat).min()
     }
 
     fn picture(&mut self, elapsed: Duration, snapshot: &dyn Fn(usize) -> Snapshot) -> io::Result<()> {
@@ -236,7 +246,7 @@ impl<W: Write> Show for PlainLines<W> {
         if self.due.is_some_and(|due| due <= elapsed) {
             self.flush(elapsed)?;
         }
-        if elapsed < self.last_heartbeat + HEARTBEAT {
+        if self.heartbeat.is_none_or(|period| elapsed < self.last_heartbeat + period) {
             return Ok(());
         }
         self.last_heartbeat = elapsed;
@@ -336,7 +346,7 @@ pub(crate) fn write_timed<T: Serialize>(event: &T, now: Timestamp, out: &mut imp
 
 impl<W: Write> JsonLines<W> {
     pub(crate) fn new(out: W) -> Self {
-        Self { out, now: Timestamp::now }
+        Self { out, now: crate::time::now }
     }
 }
 

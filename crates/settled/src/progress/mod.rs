@@ -17,6 +17,10 @@ pub(crate) use lines::{JsonLines, PlainLines, write_timed};
 pub(crate) use live::LiveView;
 pub(crate) use signals::{Signal, Signals, stop};
 
+use crate::names::Names;
+use crate::render::Ending;
+use crate::time;
+
 /// Where a wait happens.
 pub(crate) trait Source {
     /// The next event; none after [`Event::Finished`]. Cancel-safe.
@@ -59,6 +63,14 @@ pub(crate) struct Ended {
     pub(crate) report: Report,
     /// Time from the start until each target was done or failed; empty unless requested.
     pub(crate) times: HashMap<ObjectId, Duration>,
+}
+
+impl Ended {
+    /// For what is written at the end.
+    pub(crate) fn ending(&self) -> Ending<'_> {
+        let names = Names::of(self.report.targets.iter().map(|target| &target.object));
+        Ending { report: &self.report, names, times: &self.times, now: time::now() }
+    }
 }
 
 /// Why there is no end to tell of.

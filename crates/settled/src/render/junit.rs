@@ -16,6 +16,16 @@ use crate::text;
 
 /// The whole document.
 pub(crate) fn document(ending: &Ending<'_>) -> String {
+    documents(&[suite(ending)])
+}
+
+/// A document of several suites.
+pub(crate) fn documents(suites: &[String]) -> String {
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n{}</testsuites>\n", suites.concat())
+}
+
+/// The suite of a wait.
+pub(crate) fn suite(ending: &Ending<'_>) -> String {
     let report = ending.report;
     let explain = Explain { palette: Palette::NONE, width: None, names: &ending.names, now: ending.now };
     let (mut failures, mut errors, mut skipped) = (0, 0, 0);
@@ -35,11 +45,10 @@ pub(crate) fn document(ending: &Ending<'_>) -> String {
     let start = start.strftime("%Y-%m-%dT%H:%M:%S");
     let notices: Vec<String> = report.notices.iter().map(|notice| text::clean(&notice.message)).collect();
     format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  \
-         <testsuite name=\"settled wait\" package=\"settled\" id=\"0\" hostname=\"localhost\" timestamp=\"{start}\" \
+        "  <testsuite name=\"settled wait\" package=\"settled\" id=\"0\" hostname=\"localhost\" timestamp=\"{start}\" \
          tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\" time=\"{}\">\n    \
          <properties/>\n{cases}    <system-out>{}</system-out>\n    <system-err>{}</system-err>\n  \
-         </testsuite>\n</testsuites>\n",
+         </testsuite>\n",
         report.targets.len(),
         seconds(report.elapsed),
         escaped(&explain.summary(report)),

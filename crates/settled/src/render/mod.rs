@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod github;
 mod json;
 pub(crate) mod junit;
+pub(crate) mod sarif;
 pub(crate) mod spans;
 pub(crate) mod table;
 pub(crate) mod timeline;

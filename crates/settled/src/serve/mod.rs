@@ -15,6 +15,7 @@ use std::sync::Arc;
 use settled_apiserver::auth::Tokens;
 use settled_apiserver::auth::certificates::{CertificateOptions, write_private};
 use settled_apiserver::{BackendError, Config, FeatureGates, Server, ServiceRange, StartError};
+use settled_rehearsal::{Component, Simulator, SimulatorOptions};
 
 use self::directory::{Directory, is_memory};
 use self::kubeconfig::Merged;
@@ -81,6 +82,22 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
         None => None,
     };
     let kubeconfig = merged.as_ref().map_or(own.as_path(), Merged::path);
+    // It ends with the command.
+    let _simulator = match args.simulate {
+        Some(components) => {
+            let mut options = SimulatorOptions::default();
+            options.components = components;
+            if let Some(nodes) = &args.nodes {
+                options.nodes.clone_from(&nodes.0);
+            }
+            if !components.has(Component::Nodes) {
+                options.nodes.clear();
+            }
+            let started = Simulator::start(server.client(), options).await;
+            Some(started.map_err(|error| CommandError::input_error("cannot start the simulation", error))?)
+        }
+        None => None,
+    };
     let code = if args.command.is_empty() {
         if args.log_format == LogFormat::Json {
             log.event(

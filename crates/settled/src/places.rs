@@ -1,16 +1,16 @@
-//! Places of fields: the line and column of each field of a policy in its file, by the path of the field.
+//! Places of fields: the line and column of each field of an object in its file, by the path of the field.
 
 use kstatus::{Node, NodeKind};
 use settled_manifest::{Batch, Object, Position};
 
-/// How deeply the fields of a policy nest: `spec.ingress[].from[].podSelector.matchExpressions[].values[]`.
-const DEPTH_MAX: usize = 12;
+/// How deeply fields nest: `spec.jobTemplate.spec.template.spec.containers[].env[].valueFrom.secretKeyRef.name` has twelve levels.
+const DEPTH_MAX: usize = 16;
 /// How many fields of an object are noted.
 const FIELDS_MAX: usize = 1 << 20;
 
 /// Places of the fields of an object, by the hash of their path: most of them are never asked for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(crate) struct Places {
     /// Sorted by hash.
     fields: Vec<(u64, u32, u32)>,
     object: Option<Position>,
@@ -35,7 +35,7 @@ impl Path {
 
 impl Places {
     /// Those of an object in a batch; `root` is the object as it was parsed.
-    pub(super) fn of(batch: &Batch, object: &Object<'_>, root: Node<'_>) -> Self {
+    pub(crate) fn of(batch: &Batch, object: &Object<'_>, root: Node<'_>) -> Self {
         let mut walk = Walk { json: object.json, paths: Vec::new(), offsets: Vec::new() };
         for (name, node) in root.members() {
             match &*name {
@@ -46,8 +46,9 @@ impl Places {
                         }
                     }
                 }
-                "spec" => walk.node(Path::ROOT.field("spec"), node, false, 0),
-                _ => {}
+                // What follows is generated, or long.
+                "status" | "data" | "binaryData" | "stringData" => walk.note(Path::ROOT.field(&name), node),
+                name => walk.node(Path::ROOT.field(name), node, false, 0),
             }
         }
         walk.offsets.push(0);
@@ -63,12 +64,12 @@ impl Places {
     }
 
     /// Where the object begins.
-    pub(super) fn object(&self) -> Option<Position> {
+    pub(crate) fn object(&self) -> Option<Position> {
         self.object
     }
 
     /// Where a field stands, or else the nearest one around it.
-    pub(super) fn find(&self, path: &str) -> Option<Position> {
+    pub(crate) fn find(&self, path: &str) -> Option<Position> {
         let mut path = path;
         loop {
             let hash = Path::ROOT.with(path.as_bytes()).0;

@@ -1,0 +1,129 @@
+//! Environment of a rehearsal: the API server, the simulation and their clock.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::Client;
+use settled_apiserver::{Config, Server};
+use settled_controller::Clock;
+use settled_simulator::{Simulator, nodes::NodeSpec};
+
+use crate::speed::{Speed, keep_pace};
+use crate::watchdog::{self, Watchdog};
+
+/// How a rehearsal is set up.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The Nodes of the cluster.
+    pub nodes: Vec<NodeSpec>,
+    /// What everything random follows from.
+    pub seed: u64,
+    /// How fast time passes.
+    pub speed: Speed,
+    /// When the rehearsal begins.
+    pub begin: Timestamp,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let now = Timestamp::now();
+        Self {
+            nodes: settled_simulator::nodes::default_nodes(),
+            seed: 1,
+            speed: Speed::Max,
+            begin: Timestamp::from_second(now.as_second()).unwrap_or(now),
+        }
+    }
+}
+
+/// Why there is no environment.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The API server does not start.
+    #[error("cannot start the API server")]
+    Server(#[from] settled_apiserver::StartError),
+    /// The simulation does not start.
+    #[error("cannot start the simulation")]
+    Simulation(#[from] settled_simulator::StartError),
+}
+
+/// An object that is written again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loop {
+    /// Resource, namespace and name: `deployments shop/web`.
+    pub object: String,
+    /// How many of the last 2,000 writes were to it.
+    pub writes: usize,
+}
+
+/// A cluster for a rehearsal. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Environment {
+    server: Server,
+    clock: Clock,
+    watchdog: Watchdog,
+    _simulator: Simulator,
+}
+
+impl Environment {
+    /// Starts a cluster, in a [`runtime`](crate::runtime) with virtual time.
+    ///
+    /// # Errors
+    /// The server or the simulation cannot be started.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let Options { nodes, seed, speed, begin } = options;
+        let clock = Clock::following_tokio(begin);
+        let mut config = Config::default();
+        config.seed = Some(seed);
+        let now = clock.clone();
+        config.clock = Some(Arc::new(move || now.now()));
+        let server = Server::start(config).await?;
+        let mut simulation = settled_simulator::Options::default();
+        simulation.nodes = nodes;
+        simulation.clock = clock.clone();
+        let simulator = Simulator::start(server.client(), simulation).await?;
+        keep_pace(speed);
+        let watchdog = Watchdog::start(&server);
+        Ok(Self { server, clock, watchdog, _simulator: simulator })
+    }
+
+    /// The API server.
+    #[must_use]
+    pub const fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// A client of the administrator.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.server.client()
+    }
+
+    /// Deletes an object by its path, such as `/api/v1/namespaces/shop`.
+    ///
+    /// # Errors
+    /// The server refuses it.
+    pub async fn delete(&self, path: &str) -> Result<(), kube::Error> {
+        let request = http::Request::delete(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        self.client().request::<serde_json::Value>(request).await.map(drop)
+    }
+
+    /// Waits until virtual time stands still, because controllers write without an end.
+    pub async fn is_stuck(&self) {
+        self.watchdog.barks().await;
+    }
+
+    /// The object that was written most of late, if that is so often that it looks like an endless loop.
+    #[must_use]
+    pub fn loops(&self) -> Option<Loop> {
+        watchdog::culprit(&self.server).map(|(object, writes)| Loop { object, writes })
+    }
+
+    /// The time of day in the rehearsal.
+    #[must_use]
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}

@@ -1,0 +1,178 @@
+//! State of the cluster at the end of a rehearsal, as far as findings need it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::Client;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A list of objects.
+#[derive(Deserialize)]
+struct List<T> {
+    items: Vec<T>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Metadata {
+    #[serde(default)]
+    pub(super) namespace: String,
+    #[serde(default)]
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct PodState {
+    pub(super) metadata: Metadata,
+    pub(super) spec: PodSpec,
+    #[serde(default)]
+    pub(super) status: PodStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PodSpec {
+    pub(super) containers: Vec<Container>,
+    #[serde(default)]
+    pub(super) init_containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Container {
+    #[serde(default)]
+    pub(super) ports: Vec<ContainerPort>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ContainerPort {
+    #[serde(default)]
+    pub(super) name: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct PodStatus {
+    #[serde(default)]
+    pub(super) phase: String,
+    #[serde(default)]
+    pub(super) conditions: Vec<Condition>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    pub(super) type_: String,
+    pub(super) status: String,
+}
+
+impl PodState {
+    /// Neither finished nor failed.
+    pub(super) fn is_live(&self) -> bool {
+        !matches!(&*self.status.phase, "Succeeded" | "Failed")
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.status.conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True")
+    }
+}
+
+/// Names by namespace, and the keys of ConfigMaps and Secrets.
+pub(super) struct State {
+    names: BTreeMap<&'static str, BTreeMap<(String, String), BTreeSet<String>>>,
+    pub(super) pods: Vec<PodState>,
+    /// Services, budgets and others, whole, by kind.
+    pub(super) objects: BTreeMap<(&'static str, String, String), Value>,
+    /// Kinds that are served.
+    served: BTreeSet<String>,
+}
+
+/// The kinds that references may name, with their paths.
+const KINDS: [(&str, &str); 17] = [
+    ("ConfigMap", "/api/v1/configmaps"),
+    ("Secret", "/api/v1/secrets"),
+    ("ServiceAccount", "/api/v1/serviceaccounts"),
+    ("Service", "/api/v1/services"),
+    ("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims"),
+    ("PersistentVolume", "/api/v1/persistentvolumes"),
+    ("Namespace", "/api/v1/namespaces"),
+    ("StorageClass", "/apis/storage.k8s.io/v1/storageclasses"),
+    ("PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses"),
+    ("RuntimeClass", "/apis/node.k8s.io/v1/runtimeclasses"),
+    ("IngressClass", "/apis/networking.k8s.io/v1/ingressclasses"),
+    ("Deployment", "/apis/apps/v1/deployments"),
+    ("StatefulSet", "/apis/apps/v1/statefulsets"),
+    ("ReplicaSet", "/apis/apps/v1/replicasets"),
+    ("Role", "/apis/rbac.authorization.k8s.io/v1/roles"),
+    ("ClusterRole", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
+    ("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets"),
+];
+
+async fn list<T: DeserializeOwned>(client: &Client, path: &str) -> Result<Vec<T>, kube::Error> {
+    let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+    Ok(client.request::<List<T>>(request).await?.items)
+}
+
+impl State {
+    pub(super) async fn read(client: &Client) -> Result<Self, kube::Error> {
+        let mut names: BTreeMap<&'static str, BTreeMap<_, _>> = BTreeMap::new();
+        let mut objects = BTreeMap::new();
+        let mut served = BTreeSet::new();
+        for (kind, path) in KINDS {
+            let mut of_kind = BTreeMap::new();
+            served.insert(kind.to_owned());
+            for object in list::<Value>(client, path).await? {
+                let text = |pointer: &str| {
+                    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+                };
+                let keys = ["data", "binaryData", "stringData"];
+                let keys = keys.iter().filter_map(|field| object.get(field)?.as_object());
+                let keys: BTreeSet<String> = keys.flat_map(|keys| keys.keys().cloned()).collect();
+                let name = (text("/metadata/namespace"), text("/metadata/name"));
+                if matches!(kind, "Service" | "PodDisruptionBudget") {
+                    objects.insert((kind, name.0.clone(), name.1.clone()), object);
+                }
+                of_kind.insert(name, keys);
+            }
+            names.insert(kind, of_kind);
+        }
+        let pods = list(client, "/api/v1/pods").await?;
+        Ok(Self { names, pods, objects, served })
+    }
+
+    /// Is there such an object? None if the kind was not read.
+    pub(super) fn has(&self, kind: &str, namespace: &str, name: &str) -> Option<bool> {
+        if !self.served.contains(kind) {
+            return None;
+        }
+        let of_kind = self.names.get(kind)?;
+        Some(of_kind.contains_key(&(namespace.to_owned(), name.to_owned())))
+    }
+
+    /// Has the ConfigMap or Secret the key? None if there is no such object.
+    pub(super) fn has_key(&self, kind: &str, namespace: &str, name: &str, key: &str) -> Option<bool> {
+        let keys = self.names.get(kind)?.get(&(namespace.to_owned(), name.to_owned()))?;
+        Some(keys.contains(key))
+    }
+
+    /// Names of a kind in a namespace.
+    pub(super) fn names(&self, kind: &str, namespace: &str) -> Vec<&str> {
+        let of_kind = self.names.get(kind).into_iter().flatten();
+        of_kind.filter(|((place, _), _)| place == namespace).map(|((_, name), _)| &**name).collect()
+    }
+
+    /// The Pods of a namespace that a selector of labels matches.
+    pub(super) fn pods_with<'s>(
+        &'s self,
+        namespace: &'s str,
+        labels: &'s serde_json::Map<String, Value>,
+    ) -> impl Iterator<Item = &'s PodState> {
+        let matches = move |pod: &&PodState| {
+            pod.metadata.namespace == namespace
+                && labels.iter().all(|(key, value)| {
+                    pod.metadata.labels.get(key).is_some_and(|found| value.as_str() == Some(found))
+                })
+        };
+        self.pods.iter().filter(move |pod| pod.is_live()).filter(matches)
+    }
+}

@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+
+mod availability;
+mod environment;
+pub mod findings;
+pub mod import;
+pub mod prepare;
+mod speed;
+mod watchdog;
+
+pub use availability::{Availability, Lowest};
+pub use environment::{Environment, Loop, Options, StartError};
+pub use settled_simulator::nodes::{NodeSpec, NodeSpecError};
+pub use settled_simulator::{
+    Component, Components, Options as SimulatorOptions, Simulator, UnknownComponent,
+};
+pub use speed::{ParseSpeedError, Speed, runtime};

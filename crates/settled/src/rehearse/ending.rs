@@ -1,0 +1,77 @@
+//! End of a rehearsal: findings about what did not work, beside those about manifests.
+
+use settled_rehearsal::findings::{Check, Finding, Severity};
+use settled_rehearsal::{Availability, Environment};
+use settled_tracker::{Outcome, State};
+
+use super::sources::Source;
+use super::stage;
+use crate::cause::Cause;
+use crate::error::CommandError;
+use crate::progress::Ended;
+
+/// A finding about an object that is written again and again.
+pub(super) fn endless(environment: &Environment, ended: &Ended) -> Option<Finding> {
+    if ended.report.outcome == Outcome::Settled {
+        return None;
+    }
+    let found = environment.loops()?;
+    let message = format!(
+        "{} was {} of the last 2,000 writes: a controller does not come to rest",
+        found.object, found.writes
+    );
+    Some(Finding::new(Severity::Error, Check::Loop, None, "", message))
+}
+
+/// The error of a rehearsal whose time stands still.
+pub(super) fn stuck(environment: &Environment) -> CommandError {
+    let error = CommandError::refused("virtual time stands still: a controller writes without an end");
+    match environment.loops() {
+        Some(found) => {
+            error.detail(format!("{} was {} of the last 2,000 writes", found.object, found.writes))
+        }
+        None => error,
+    }
+}
+
+/// A finding for each Service that had endpoints before, and none for a while.
+pub(super) fn lost_availability(availability: &Availability, sources: &[Source]) -> Vec<Finding> {
+    let lost = availability
+        .lowest()
+        .into_iter()
+        .filter(|(_, lowest)| lowest.before > 0 && lowest.lowest < lowest.before);
+    lost.map(|((namespace, name), lowest)| {
+        let index = sources.iter().position(|source| {
+            let manifest = &source.manifest;
+            (&*manifest.kind, &manifest.namespace, &manifest.name) == ("Service", &namespace, &name)
+        });
+        let (severity, what) = match lowest.lowest {
+            0 => (Severity::Error, "no ready endpoints".to_owned()),
+            few => (Severity::Note, format!("only {few} ready endpoints")),
+        };
+        let message = format!(
+            "Service {namespace}/{name} has {what} during the rollout (at {}), of {} before",
+            lowest.since, lowest.before
+        );
+        Finding::new(severity, Check::LostAvailability, index, "", message)
+    })
+    .collect()
+}
+
+/// A finding for each object that is not done, with its place.
+pub(super) fn unfinished(ended: &Ended, sources: &[Source]) -> Vec<Finding> {
+    let open =
+        ended.report.targets.iter().filter(|target| matches!(target.state, State::Failed | State::Waiting));
+    open.map(|target| {
+        let cause = Cause::of(target);
+        let index = stage::index_of(sources, &target.object);
+        let message = format!("{}: {}", cause.reason, cause.message);
+        let check = match &*cause.reason {
+            _ if message.contains("exceeded quota") => Check::ExceededQuota,
+            "Unschedulable" => Check::Unschedulable,
+            _ => Check::Unfinished,
+        };
+        Finding::new(Severity::Error, check, index, "", message)
+    })
+    .collect()
+}

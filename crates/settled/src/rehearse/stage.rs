@@ -1,0 +1,191 @@
+//! Stages of a rehearsal: manifests that are applied together, and awaited before the next ones.
+
+use std::collections::BTreeSet;
+
+use kstatus::FailureClass;
+use settled_rehearsal::findings::Finding;
+use settled_tracker::apply::{ApplyEvent, ApplyOptions, ApplyReport};
+use settled_tracker::request::{Causes, EvidenceOptions, KindName};
+use settled_tracker::{Cluster, Limits, ObjectId, Outcome, Request, Target, WaitCondition, apply};
+
+use super::play::Play;
+use super::refusal;
+use super::sources::Source;
+use crate::apply::{Reporter, Watched};
+use crate::arguments;
+use crate::cause::Cause;
+use crate::cluster;
+use crate::error::CommandError;
+use crate::progress::Signals;
+use crate::session;
+
+/// What all stages share.
+pub(super) struct Stage<'a> {
+    play: &'a Play<'a>,
+    cluster: Cluster,
+    pub(super) conditions: Vec<WaitCondition>,
+    pub(super) limits: Limits,
+    /// Groups and kinds that nobody plays: their objects are not waited for.
+    pub(super) opaque: BTreeSet<(String, String)>,
+}
+
+/// Manifests that were applied.
+#[derive(Default)]
+pub(super) struct Staged {
+    report: ApplyReport,
+    refused: Vec<(ObjectId, String, Option<String>)>,
+    /// Why it is not done, and which object.
+    open: Option<(String, Option<ObjectId>)>,
+}
+
+impl Staged {
+    /// Is there nothing to wait for?
+    pub(super) fn is_empty(&self) -> bool {
+        self.report.targets.is_empty()
+    }
+
+    /// Why the stage is not done, once it was awaited.
+    pub(super) fn not_done(&self) -> Option<&str> {
+        self.open.as_ref().map(|(reason, _)| &**reason)
+    }
+
+    /// The manifest that is not done.
+    pub(super) fn open(&self, sources: &[Source]) -> Option<usize> {
+        index_of(sources, self.open.as_ref()?.1.as_ref()?)
+    }
+
+    /// Findings for what was refused.
+    pub(super) fn refused(&self, sources: &[Source]) -> Vec<Finding> {
+        let findings = self.refused.iter().flat_map(|(object, message, remedy)| {
+            let index = index_of(sources, object);
+            let source = index.and_then(|index| sources.get(index));
+            refusal::findings(index, source, message, remedy.as_deref())
+        });
+        findings.collect()
+    }
+}
+
+/// The manifest of an object.
+pub(super) fn index_of(sources: &[Source], object: &ObjectId) -> Option<usize> {
+    sources.iter().position(|source| {
+        let manifest = &source.manifest;
+        let same = *object.kind == *manifest.kind && *object.name == *manifest.name;
+        same && *object.group == *manifest.group()
+            && (object.namespace.is_empty() || *object.namespace == *manifest.namespace)
+    })
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(play: &'a Play<'a>, cluster: Cluster) -> Result<Self, CommandError> {
+        let (conditions, limits) = cluster::policy(&play.options.policy)?;
+        Ok(Self { play, cluster, conditions, limits, opaque: BTreeSet::new() })
+    }
+
+    /// Applies manifests. None if the user does not want to wait for it.
+    pub(super) async fn apply(
+        &mut self,
+        sources: Vec<&Source>,
+        is_shown: bool,
+        signals: &mut Signals,
+    ) -> Result<Option<Staged>, CommandError> {
+        let objects = sources.iter().map(|source| source.json()).collect();
+        let options =
+            ApplyOptions { namespace: Some(self.play.namespace.to_owned()), ..ApplyOptions::default() };
+        let mut reporter =
+            Reporter::new(self.play.options.output.into(), self.play.options.show.quiet || !is_shown);
+        let mut staged = Staged::default();
+        let each = |event: ApplyEvent| match event {
+            // It becomes a finding.
+            ApplyEvent::Refused { object, message, remedy, .. } => {
+                staged.refused.push((object, message, remedy))
+            }
+            event => reporter.event(&event),
+        };
+        let applied = tokio::select! {
+            applied = apply(&self.cluster, objects, &options, each) => applied,
+            () = signals.interrupted() => return Ok(None),
+        };
+        staged.report =
+            applied.map_err(|error| CommandError::input_error("cannot apply the objects", error))?;
+        reporter.finish()?;
+        staged.report.targets.retain(|target| match target {
+            Target::Object { kind: KindName::Exact { group, kind, .. }, .. } => {
+                !self.opaque.contains(&(group.clone(), kind.clone()))
+            }
+            _ => true,
+        });
+        Ok(Some(staged))
+    }
+
+    fn request(&self, targets: Vec<Target>, causes: Causes) -> Result<Request, CommandError> {
+        let rules = arguments::rule_set(&self.play.options.rules)?;
+        let mut request =
+            cluster::look(targets, Some(self.play.namespace), rules, self.play.options.evaluation);
+        request.conditions.clone_from(&self.conditions);
+        request.limits = self.limits.clone();
+        request.evidence =
+            EvidenceOptions { events: true, log_lines: self.play.options.evidence.log_lines() };
+        request.live_logs = self.play.options.evidence.live_logs();
+        request.causes = causes;
+        request.started = Some(tokio::time::Instant::now());
+        Ok(request)
+    }
+
+    /// Starts to wait for what was applied.
+    pub(super) async fn follow(&self, mut staged: Staged, causes: Causes) -> Result<Watched, CommandError> {
+        let request = self.request(std::mem::take(&mut staged.report.targets), causes)?;
+        let tracker = cluster::start(self.cluster.clone(), request).await?;
+        Ok(Watched::new(tracker, self.cluster.clone(), staged.report.states))
+    }
+
+    /// Starts to wait for other targets.
+    pub(super) async fn follow_targets(
+        &self,
+        targets: Vec<Target>,
+        causes: Causes,
+    ) -> Result<Watched, CommandError> {
+        let tracker = cluster::start(self.cluster.clone(), self.request(targets, causes)?).await?;
+        Ok(Watched::new(tracker, self.cluster.clone(), Vec::new()))
+    }
+
+    /// Applies manifests and waits for them, without a picture.
+    pub(super) async fn quietly(
+        &mut self,
+        sources: Vec<&Source>,
+        signals: &mut Signals,
+    ) -> Result<Option<Staged>, CommandError> {
+        let Some(mut staged) = self.apply(sources, false, signals).await? else { return Ok(None) };
+        if staged.is_empty() {
+            return Ok(Some(staged));
+        }
+        let mut request = self.request(std::mem::take(&mut staged.report.targets), Causes::Grouped)?;
+        request.limits.fail_fast = FailureClass::ALL.to_vec();
+        let mut tracker = cluster::start(self.cluster.clone(), request).await?;
+        let report = tokio::select! {
+            report = session::seen_once(&mut tracker) => report,
+            () = signals.interrupted() => return Ok(None),
+        };
+        if report.outcome != Outcome::Settled {
+            let open: BTreeSet<_> = report
+                .targets
+                .iter()
+                .filter(|target| crate::render::explain::is_open(target))
+                .map(|target| (Cause::of(target).urgency, target.object.clone()))
+                .collect();
+            let first = open.first().map(|(_, object)| object.clone());
+            let cause = report.targets.iter().find(|target| Some(&target.object) == first.as_ref());
+            let reason = cause.map_or_else(
+                || format!("{:?}", report.outcome),
+                |target| {
+                    let cause = Cause::of(target);
+                    format!(
+                        "{}/{}: {}: {}",
+                        target.object.kind, target.object.name, cause.reason, cause.message
+                    )
+                },
+            );
+            staged.open = Some((reason, first));
+        }
+        Ok(Some(staged))
+    }
+}

@@ -1,0 +1,375 @@
+//! Controllers: what wakes them, their workers, and writes that the next reconcile of the same key is sure to see.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::runtime::events::{Event, EventType, Reporter};
+use kube::{Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use settled_controller::events::Recorder;
+use settled_controller::queue::{Backoff, Queue};
+use settled_controller::status::{Outcome, StatusWriter, WriteError};
+use settled_controller::worker::{self, Next};
+use settled_controller::{Clock, ObjectKey, ResourceVersion};
+
+use crate::informers::{AnyChange, Informed, Informers};
+use crate::meta;
+use crate::scenario::Scenario;
+
+/// For how long a reconcile waits for the watch to show its last writes.
+const CATCH_UP: Duration = Duration::from_secs(5);
+/// After a reconcile that failed, as client-go's default.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(5), max: Duration::from_secs(1000) };
+
+/// Why a reconcile failed. It is tried again.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The API server refused a request, or could not be reached.
+    #[error(transparent)]
+    Request(#[from] kube::Error),
+    /// A status could not be written.
+    #[error(transparent)]
+    Status(#[from] WriteError),
+    /// The watch is behind the last writes.
+    #[error("the watch has not shown the last writes within {CATCH_UP:?}")]
+    Behind,
+    /// The reconciler could not finish, and has said why.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Error {
+    /// Has the server answered with this code?
+    pub(crate) fn is_code(error: &kube::Error, code: u16) -> bool {
+        matches!(error, kube::Error::Api(status) if status.code == code)
+    }
+}
+
+/// A simulated controller: level-based, with nothing in memory that a restart would lose.
+pub(crate) trait Controller: Send + Sync + 'static {
+    /// Name in Events and managed fields.
+    const NAME: &'static str;
+    /// Keys that are reconciled at the same time.
+    const WORKERS: usize = 4;
+
+    /// The keys that a change concerns.
+    fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey>;
+
+    /// What is reconciled first: the higher.
+    fn priority(&self, _key: &ObjectKey, _informers: &Informers) -> i32 {
+        0
+    }
+
+    /// Brings one object closer to what it should be.
+    fn reconcile(
+        &self,
+        key: &ObjectKey,
+        context: &Context,
+    ) -> impl Future<Output = Result<Next, Error>> + Send;
+}
+
+/// A write that the watch is to show.
+#[derive(Debug)]
+enum Written {
+    /// A version of an object of a kind, by its place among the informers.
+    Version(usize, ResourceVersion),
+}
+
+/// What the components of a simulation share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) informers: Arc<Informers>,
+    pub(crate) clock: Clock,
+    pub(crate) scenario: Scenario,
+    /// When the simulation started: what times of Nodes in the scenario count from.
+    pub(crate) begin: Timestamp,
+}
+
+/// What a controller works with: requests, whose results its next reconcile of the same key sees.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) informers: Arc<Informers>,
+    pub(crate) clock: Clock,
+    recorder: Recorder,
+    /// Writes for each key that the watch has not shown yet.
+    written: Mutex<HashMap<ObjectKey, Vec<Written>>>,
+    manager: &'static str,
+}
+
+impl Context {
+    fn new(shared: &Shared, name: &'static str) -> Self {
+        let Shared { client, informers, clock, .. } = shared.clone();
+        let reporter = Reporter { controller: name.to_owned(), instance: Some("simulator".to_owned()) };
+        let recorder = Recorder::new(client.clone(), reporter, clock.clone());
+        Self { client, informers, clock, recorder, written: Mutex::default(), manager: name }
+    }
+
+    /// The time of day.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A writer for the status of a kind.
+    pub(crate) fn status_writer<K>(client: &Client, clock: &Clock, name: &str) -> StatusWriter<K>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        StatusWriter::new(client.clone(), name).attempts(1).clock(clock.clone())
+    }
+
+    fn wrote<K: Informed>(&self, key: &ObjectKey, version: &str) {
+        let written = Written::Version(K::INDEX, ResourceVersion::new(version));
+        self.written
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(key.clone())
+            .or_default()
+            .push(written);
+    }
+
+    /// Waits until the caches show what was written for a key.
+    async fn catch_up(&self, key: &ObjectKey) -> Result<(), Error> {
+        let pending = self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        let Some(pending) = pending else { return Ok(()) };
+        let caught_up = async {
+            for Written::Version(kind, version) in &pending {
+                let mut position = self.informers.position(*kind);
+                let covered =
+                    position.wait_for(|at| at.as_ref().is_some_and(|at| at.covers(version))).await.is_ok();
+                if !covered {
+                    return;
+                }
+            }
+        };
+        if tokio::time::timeout(CATCH_UP, caught_up).await.is_err() {
+            self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), pending);
+            return Err(Error::Behind);
+        }
+        Ok(())
+    }
+
+    fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    fn post(&self) -> PostParams {
+        PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() }
+    }
+
+    /// Creates an object in a namespace, for a key.
+    pub(crate) async fn create<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
+    where
+        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+    {
+        let created = self.api::<K>(meta::namespace(object)).create(&self.post(), object).await?;
+        self.wrote::<K>(key, created.meta().resource_version.as_deref().unwrap_or_default());
+        Ok(created)
+    }
+
+    /// Changes fields of an object in a namespace by a merge patch, unless it was replaced or written since it was read.
+    pub(crate) async fn patch<K>(
+        &self,
+        key: &ObjectKey,
+        observed: &K,
+        mut patch: Value,
+    ) -> Result<K, kube::Error>
+    where
+        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        if let Some(patch) = patch.as_object_mut() {
+            let metadata = patch.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
+            metadata["uid"] = meta::uid(observed).into();
+            metadata["resourceVersion"] = observed.meta().resource_version.clone().unwrap_or_default().into();
+        }
+        let api: Api<K> = self.api(meta::namespace(observed));
+        let parameters =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        let patched = api.patch(meta::name(observed), &parameters, &Patch::Merge(&patch)).await?;
+        self.wrote::<K>(key, patched.meta().resource_version.as_deref().unwrap_or_default());
+        Ok(patched)
+    }
+
+    /// Deletes an object in a namespace, unless it was replaced by another one of its name. Gone is fine.
+    pub(crate) async fn delete<K>(&self, key: &ObjectKey, observed: &K) -> Result<(), kube::Error>
+    where
+        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        self.delete_with(key, observed, None).await
+    }
+
+    /// The same with a grace period in seconds.
+    pub(crate) async fn delete_with<K>(
+        &self,
+        key: &ObjectKey,
+        observed: &K,
+        grace: Option<u32>,
+    ) -> Result<(), kube::Error>
+    where
+        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let parameters = DeleteParams {
+            grace_period_seconds: grace,
+            preconditions: Some(Preconditions {
+                uid: Some(meta::uid(observed).to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let api: Api<K> = self.api(meta::namespace(observed));
+        match api.delete(meta::name(observed), &parameters).await {
+            Ok(answer) => {
+                // An object that stays for its grace period or its finalizers. Otherwise the answer is a Status.
+                if let Some(object) = answer.left() {
+                    self.wrote::<K>(key, object.meta().resource_version.as_deref().unwrap_or_default());
+                }
+                Ok(())
+            }
+            // Gone, or another object of the same name.
+            Err(error) if Error::is_code(&error, 404) || Error::is_code(&error, 409) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a status if it differs.
+    pub(crate) async fn write_status<K, S>(
+        &self,
+        key: &ObjectKey,
+        writer: &StatusWriter<K>,
+        observed: &K,
+        status: &S,
+    ) -> Result<(), Error>
+    where
+        K: Informed + Serialize + DeserializeOwned,
+        S: Serialize,
+    {
+        let outcome = writer.write(observed, |_| Ok(status)).await?;
+        if let Outcome::Written { resource_version } = outcome {
+            self.wrote::<K>(key, &resource_version);
+        }
+        Ok(())
+    }
+
+    /// Replaces an object in a namespace, unless it was written since the version that the new one carries.
+    pub(crate) async fn replace<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
+    where
+        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+    {
+        let api = self.api::<K>(meta::namespace(object));
+        let replaced = api.replace(meta::name(object), &self.post(), object).await?;
+        self.wrote::<K>(key, replaced.meta().resource_version.as_deref().unwrap_or_default());
+        Ok(replaced)
+    }
+
+    /// Creates an object without a namespace, for a key.
+    pub(crate) async fn create_global<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
+    where
+        K: Informed + Resource<Scope = ClusterResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+    {
+        let created = Api::<K>::all(self.client.clone()).create(&self.post(), object).await?;
+        self.wrote::<K>(key, created.meta().resource_version.as_deref().unwrap_or_default());
+        Ok(created)
+    }
+
+    /// Changes fields of an object without a namespace, unless it was replaced or written since it was read.
+    pub(crate) async fn patch_global<K>(
+        &self,
+        key: &ObjectKey,
+        observed: &K,
+        mut patch: Value,
+    ) -> Result<K, kube::Error>
+    where
+        K: Informed + Resource<Scope = ClusterResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        if let Some(patch) = patch.as_object_mut() {
+            let metadata = patch.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
+            metadata["uid"] = meta::uid(observed).into();
+            metadata["resourceVersion"] = observed.meta().resource_version.clone().unwrap_or_default().into();
+        }
+        let parameters =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        let api = Api::<K>::all(self.client.clone());
+        let patched = api.patch(meta::name(observed), &parameters, &Patch::Merge(&patch)).await?;
+        self.wrote::<K>(key, patched.meta().resource_version.as_deref().unwrap_or_default());
+        Ok(patched)
+    }
+
+    /// Records an Event.
+    pub(crate) fn event<K>(&self, object: &K, type_: EventType, reason: &str, action: &str, note: String)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        self.event_about(meta::reference(object), type_, reason, action, note);
+    }
+
+    /// Records an Event about a part of an object, by its `fieldPath`.
+    pub(crate) fn event_about(
+        &self,
+        regarding: ObjectReference,
+        type_: EventType,
+        reason: &str,
+        action: &str,
+        note: String,
+    ) {
+        let event = Event {
+            type_,
+            reason: reason.to_owned(),
+            note: Some(note),
+            action: action.to_owned(),
+            secondary: None,
+        };
+        self.recorder.record(event, regarding);
+    }
+}
+
+/// A controller that runs: changes go in, and its workers reconcile.
+pub(crate) struct Running {
+    wake: Box<dyn Fn(&AnyChange) + Send + Sync>,
+    pub(crate) work: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Running {
+    /// Passes on a change.
+    pub(crate) fn wake(&self, change: &AnyChange) {
+        (self.wake)(change);
+    }
+}
+
+/// Prepares a controller to run.
+pub(crate) fn start<C: Controller>(controller: C, shared: &Shared) -> Running {
+    let controller = Arc::new(controller);
+    let queue: Queue<ObjectKey> = Queue::new(BACKOFF);
+    let context = Arc::new(Context::new(shared, C::NAME));
+    let wake = {
+        let (controller, queue, informers) = (controller.clone(), queue.clone(), shared.informers.clone());
+        move |change: &AnyChange| {
+            for key in controller.wake(change, &informers) {
+                let priority = controller.priority(&key, &informers);
+                queue.add(key, priority);
+            }
+        }
+    };
+    let work = async move {
+        let reconcile = |key: ObjectKey| {
+            let (controller, context) = (controller.clone(), context.clone());
+            async move {
+                context.catch_up(&key).await?;
+                controller.reconcile(&key, &context).await
+            }
+        };
+        worker::run(&queue, C::WORKERS, None, reconcile).await;
+    };
+    Running { wake: Box::new(wake), work: Box::pin(work) }
+}

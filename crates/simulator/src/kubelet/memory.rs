@@ -1,0 +1,97 @@
+//! What kubelets remember: addresses and images on Nodes, and when each Pod was looked at. It is rebuilt from the Pods.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::container;
+use super::text;
+use crate::meta;
+
+/// The network of Pods on Nodes that have none: 10.244.0.0/16.
+const NETWORK: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 244, 0, 0), 16);
+
+/// What is remembered.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// Last looks, by the UID of the Pod.
+    looked: HashMap<String, i64>,
+    /// Which Pod has an address, and which address a Pod.
+    owners: HashMap<Ipv4Addr, String>,
+    addresses: HashMap<String, Ipv4Addr>,
+    /// Since when a Node has an image.
+    images: HashMap<String, HashMap<String, i64>>,
+}
+
+impl Memory {
+    /// Takes in a Pod as it is stored.
+    pub(super) fn observe(&mut self, pod: &Pod) {
+        let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return };
+        let uid = meta::uid(pod);
+        if spec.host_network != Some(true)
+            && !self.addresses.contains_key(uid)
+            && let Some(address) = status.pod_ip.as_deref().and_then(|ip| ip.parse().ok())
+        {
+            self.take(uid, address);
+        }
+        let Some(node) = &spec.node_name else { return };
+        let statuses = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+        for known in statuses {
+            let Some(since) = container::running_since(known) else { continue };
+            let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+            let image = containers.find(|container| container.name == known.name);
+            let Some(image) = image.and_then(|container| container.image.as_ref()) else { continue };
+            if self.image_since(node, image).is_none_or(|earlier| since < earlier) {
+                self.images.entry(node.clone()).or_default().insert(image.clone(), since);
+            }
+        }
+    }
+
+    /// Forgets a Pod that is gone.
+    pub(super) fn forget(&mut self, uid: &str) {
+        self.looked.remove(uid);
+        if let Some(address) = self.addresses.remove(uid) {
+            self.owners.remove(&address);
+        }
+    }
+
+    pub(super) fn image_since(&self, node: &str, image: &str) -> Option<i64> {
+        self.images.get(node)?.get(image).copied()
+    }
+
+    pub(super) fn looked(&self, uid: &str) -> Option<i64> {
+        self.looked.get(uid).copied()
+    }
+
+    pub(super) fn look(&mut self, uid: &str, at: i64) {
+        self.looked.insert(uid.to_owned(), at);
+    }
+
+    fn take(&mut self, uid: &str, address: Ipv4Addr) {
+        self.owners.insert(address, uid.to_owned());
+        self.addresses.insert(uid.to_owned(), address);
+    }
+
+    /// The address of a Pod in the network of its Node: a free one, the same each time.
+    pub(super) fn address(&mut self, seed: u64, pod: &Pod, network: Option<&str>) -> Ipv4Addr {
+        let uid = meta::uid(pod);
+        if let Some(address) = self.addresses.get(uid) {
+            return *address;
+        }
+        let given = network.and_then(|network| {
+            let (address, bits) = network.split_once('/')?;
+            Some((address.parse().ok()?, bits.parse().ok().filter(|bits| (8..=30).contains(bits))?))
+        });
+        let (network, bits): (Ipv4Addr, u32) = given.unwrap_or(NETWORK);
+        // Without the addresses of the network, of its bridge and for broadcasts.
+        let size = (1_u32 << (32 - bits)) - 3;
+        let key = text::hash(seed, &[meta::namespace(pod), meta::name(pod), uid, "address"]);
+        let first = u32::try_from(key % u64::from(size)).unwrap_or_default();
+        let nth = |number: u32| Ipv4Addr::from(u32::from(network) + 2 + (first + number) % size);
+        let address =
+            (0..size).map(nth).find(|address| !self.owners.contains_key(address)).unwrap_or_else(|| nth(0));
+        self.take(uid, address);
+        address
+    }
+}
