@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     OursAlone,
     /// `settled serve` with data on disk.
     OursOnDisk,
-    /// `settled serve --memory --simulate`, without Nodes and kubelets.
+    /// `settled serve --memory --simulate`, without Nodes of its own and kubelets.
     Simulated,
 }
 
@@ -225,7 +225,8 @@ fn serve(directory: &Path, kind: Kind, port: &str) -> Outcome<Child> {
         command.arg("--controllers=");
     }
     if kind == Kind::Simulated {
-        command.arg("--simulate=*,-kubelets,-nodes");
+        // The Nodes come with kwok.
+        command.args(["--simulate=*,-kubelets", "--nodes="]);
     }
     command.arg("--token-auth-file").arg(directory.join("tokens.csv"));
     command.stdin(Stdio::null()).stdout(log("settled.out")?).stderr(log("settled.log")?);

@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use kube::Client;
 use settled_apiserver::{Config, Server};
 use settled_controller::Clock;
+use settled_simulator::customs::Customs;
+use settled_simulator::scenario::{Scenario, Unmatched};
 use settled_simulator::{Simulator, nodes::NodeSpec};
 
 use crate::speed::{Speed, keep_pace};
@@ -23,6 +25,10 @@ pub struct Options {
     pub speed: Speed,
     /// When the rehearsal begins.
     pub begin: Timestamp,
+    /// What happens other than success.
+    pub scenario: Scenario,
+    /// What the controllers of custom resources report that the scenario does not mention.
+    pub customs: Customs,
 }
 
 impl Default for Options {
@@ -33,6 +39,8 @@ impl Default for Options {
             seed: 1,
             speed: Speed::Max,
             begin: Timestamp::from_second(now.as_second()).unwrap_or(now),
+            scenario: Scenario::default(),
+            customs: Customs::default(),
         }
     }
 }
@@ -64,7 +72,7 @@ pub struct Environment {
     server: Server,
     clock: Clock,
     watchdog: Watchdog,
-    _simulator: Simulator,
+    simulator: Simulator,
 }
 
 impl Environment {
@@ -73,7 +81,7 @@ impl Environment {
     /// # Errors
     /// The server or the simulation cannot be started.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let Options { nodes, seed, speed, begin } = options;
+        let Options { nodes, seed, speed, begin, scenario, customs } = options;
         let clock = Clock::following_tokio(begin);
         let mut config = Config::default();
         config.seed = Some(seed);
@@ -83,10 +91,12 @@ impl Environment {
         let mut simulation = settled_simulator::Options::default();
         simulation.nodes = nodes;
         simulation.clock = clock.clone();
+        simulation.scenario = scenario.with_seed(seed);
+        simulation.customs = customs;
         let simulator = Simulator::start(server.client(), simulation).await?;
         keep_pace(speed);
         let watchdog = Watchdog::start(&server);
-        Ok(Self { server, clock, watchdog, _simulator: simulator })
+        Ok(Self { server, clock, watchdog, simulator })
     }
 
     /// The API server.
@@ -119,6 +129,12 @@ impl Environment {
     #[must_use]
     pub fn loops(&self) -> Option<Loop> {
         watchdog::culprit(&self.server).map(|(object, writes)| Loop { object, writes })
+    }
+
+    /// The entries of the scenario that nothing has matched so far.
+    #[must_use]
+    pub fn unmatched(&self) -> Vec<Unmatched> {
+        self.simulator.unmatched()
     }
 
     /// The time of day in the rehearsal.

@@ -11,6 +11,7 @@ mod watchdog;
 pub use availability::{Availability, Lowest};
 pub use environment::{Environment, Loop, Options, StartError};
 pub use settled_simulator::nodes::{NodeSpec, NodeSpecError};
+pub use settled_simulator::scenario::{Scenario, ScenarioErrors};
 pub use settled_simulator::{
     Component, Components, Options as SimulatorOptions, Simulator, UnknownComponent,
 };

@@ -213,7 +213,9 @@ fn missing(
     // Pods start without these.
     let severity = match (kind, field.rsplit('.').next().unwrap_or_default()) {
         ("Secret", _) if field.contains("imagePullSecrets") => Severity::Warning,
-        ("Service", "serviceName") | ("IngressClass", _) => Severity::Warning,
+        // Only the DNS names of its Pods are missing.
+        ("Service", "serviceName") => Severity::Note,
+        ("IngressClass", _) => Severity::Warning,
         _ => Severity::Error,
     };
     let mut finding = Finding::new(severity, Check::MissingReference, Some(index), field, message);

@@ -91,6 +91,10 @@ pub(crate) struct RehearsalOptions {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Rehearsal")]
     pub(crate) seed: u64,
 
+    /// Scenario: what fails, when, and how long things take
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Rehearsal")]
+    pub(crate) scenario: Option<PathBuf>,
+
     /// Nodes of the cluster, such as `3x4cpu,16Gi` or `2x8cpu,32Gi,zone=a,taint=key=value:NoSchedule`, separated by spaces or `;` [default: three large ones]
     #[arg(long, value_name = "NODES", value_parser = nodes, help_heading = "Rehearsal")]
     pub(crate) nodes: Option<Nodes>,

@@ -122,6 +122,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "COMPONENTS", num_args = 0..=1, require_equals = true, default_missing_value = "*")]
     pub(crate) simulate: Option<settled_rehearsal::Components>,
 
+    /// Scenario of the simulation: what fails, when, and how long things take
+    #[arg(long, value_name = "FILE", requires = "simulate", value_hint = ValueHint::FilePath)]
+    pub(crate) scenario: Option<PathBuf>,
+
     /// Nodes of the simulation, such as `3x4cpu,16Gi` [default: three large ones]
     #[arg(long, value_name = "NODES", requires = "simulate", value_parser = super::rehearse::nodes)]
     pub(crate) nodes: Option<super::rehearse::Nodes>,

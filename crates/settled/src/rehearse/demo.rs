@@ -86,7 +86,12 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode, CommandError> {
     let paced = if io::stderr().is_terminal() { Speed::Times(speed) } else { Speed::Max };
     let namespace = "shop";
     let parse = |text: &'static str| sources::parse("demo.yaml", text, namespace);
+    let own = match &args.options.scenario {
+        Some(path) => Some(super::scenario(path)?),
+        None => scenario.map(|text| super::parse("scenario.yaml", text)).transpose()?,
+    };
     let play = Play {
+        scenario: own.unwrap_or_default(),
         notes: Vec::new(),
         options: &args.options,
         namespace,

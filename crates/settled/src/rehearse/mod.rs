@@ -11,15 +11,41 @@ mod report;
 mod sources;
 mod stage;
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 use std::process::ExitCode;
 
-use settled_rehearsal::Speed;
+use settled_rehearsal::{Scenario, Speed};
 
 pub(crate) use self::demo::run as demo;
 use self::play::Play;
 use crate::cli::rehearse::RehearseArgs;
 use crate::error::CommandError;
 use crate::session;
+
+/// Longest scenario.
+const SCENARIO_BYTES_MAX: u64 = 4 << 20;
+
+/// Reads a scenario. All that is wrong with it is reported.
+pub(crate) fn scenario(path: &Path) -> Result<Scenario, CommandError> {
+    let unreadable = |error| CommandError::input_error(format!("cannot read {}", path.display()), error);
+    let mut text = String::new();
+    File::open(path)
+        .map_err(unreadable)?
+        .take(SCENARIO_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
+    parse(&path.display().to_string(), &text)
+}
+
+fn parse(file: &str, text: &str) -> Result<Scenario, CommandError> {
+    Scenario::parse(file, text).map_err(|errors| {
+        let error =
+            CommandError::input("the scenario has errors").hint("docs/scenarios.md describes the format");
+        errors.to_string().lines().fold(error, |error, line| error.detail(line.to_owned()))
+    })
+}
 
 pub(crate) fn run(args: &RehearseArgs) -> Result<ExitCode, CommandError> {
     let before = match args.from.is_empty() {
@@ -37,6 +63,7 @@ pub(crate) fn run(args: &RehearseArgs) -> Result<ExitCode, CommandError> {
     sources::adapt(&mut before, args.options.seed);
     notes.extend(sources::adapt(&mut sources, args.options.seed));
     let play = Play {
+        scenario: args.options.scenario.as_deref().map(scenario).transpose()?.unwrap_or_default(),
         notes,
         options: &args.options,
         namespace: &args.namespace,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use settled_rehearsal::findings::{Check, Finding, Hook, Manifest, Phase, Severity, find};
-use settled_rehearsal::{Availability, Environment, Options, Speed, prepare, runtime};
+use settled_rehearsal::{Availability, Environment, Options, Scenario, Speed, prepare, runtime};
 use settled_tracker::report::Counts;
 use settled_tracker::{Cluster, Outcome, Report, Target, WaitCondition};
 
@@ -32,6 +32,8 @@ pub(super) struct Play<'a> {
     pub(super) options: &'a RehearsalOptions,
     pub(super) namespace: &'a str,
     pub(super) speed: Speed,
+    /// What happens other than success.
+    pub(super) scenario: Scenario,
     /// What is known before it is played.
     pub(super) notes: Vec<Finding>,
     /// The version before; empty if there is none.
@@ -68,6 +70,7 @@ impl Play<'_> {
         let mut options = Options::default();
         options.seed = self.options.seed;
         options.speed = self.speed;
+        options.scenario = self.scenario.clone();
         if let Some(nodes) = &self.options.nodes {
             options.nodes.clone_from(&nodes.0);
         }
@@ -173,6 +176,12 @@ impl Play<'_> {
         findings.extend(unfinished(&ended, sources));
         findings.extend(lost_availability(&availability, sources));
         findings.extend(endless(environment, &ended));
+        findings.extend(
+            environment
+                .unmatched()
+                .into_iter()
+                .map(|entry| Finding::new(Severity::Warning, Check::Scenario, None, "", entry.to_string())),
+        );
         if let Some(provider) = &self.options.provider {
             findings.extend(network::check(provider, sources)?);
         }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use settled_apiserver::auth::Tokens;
 use settled_apiserver::auth::certificates::{CertificateOptions, write_private};
 use settled_apiserver::{BackendError, Config, FeatureGates, Server, ServiceRange, StartError};
-use settled_rehearsal::{Component, Simulator, SimulatorOptions};
+use settled_rehearsal::{Simulator, SimulatorOptions};
 
 use self::directory::{Directory, is_memory};
 use self::kubeconfig::Merged;
@@ -90,8 +90,8 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
             if let Some(nodes) = &args.nodes {
                 options.nodes.clone_from(&nodes.0);
             }
-            if !components.has(Component::Nodes) {
-                options.nodes.clear();
+            if let Some(path) = &args.scenario {
+                options.scenario = crate::rehearse::scenario(path)?;
             }
             let started = Simulator::start(server.client(), options).await;
             Some(started.map_err(|error| CommandError::input_error("cannot start the simulation", error))?)

@@ -16,6 +16,8 @@ pub(super) struct Recorded {
 }
 
 static TIMES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\d{4}-\d\d-\d\dT[\d:.]+Z").ok());
+/// Names of Pods that were refused: nobody has seen them.
+static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(-<\d+>)-[a-z0-9]{5}\b").ok());
 static ADDRESSES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\b10\.\d+\.\d+\.\d+\b").ok());
 
 /// Fields that differ between any two runs, or that kwok sets. Among Nodes that suit alike, the scheduler takes any.
@@ -109,7 +111,7 @@ impl Names {
                 text = text.replace(name.as_str(), plain);
             }
         }
-        for (pattern, word) in [(&TIMES, "<time>"), (&ADDRESSES, "<address>")] {
+        for (pattern, word) in [(&TIMES, "<time>"), (&ADDRESSES, "<address>"), (&REFUSED, "$1-*")] {
             if let Some(pattern) = pattern.as_ref() {
                 text = pattern.replace_all(&text, word).into_owned();
             }

@@ -53,7 +53,18 @@ pub(crate) static STRATEGY: Strategy = Strategy {
 fn prepare_for_create(pod: &mut Value, _requester: &Requester<'_>) {
     let quality = quality_of_service(pod);
     if let Some(fields) = pod.as_object_mut() {
-        fields.insert("status".to_owned(), json!({"phase": "Pending", "qosClass": quality}));
+        let mut status = json!({"phase": "Pending", "qosClass": quality});
+        let gates = fields.get("spec").and_then(|spec| spec.get("schedulingGates")).and_then(Value::as_array);
+        if gates.is_some_and(|gates| !gates.is_empty()) {
+            // applySchedulingGatedCondition
+            status["conditions"] = json!([{
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }]);
+        }
+        fields.insert("status".to_owned(), status);
     }
 }
 
