@@ -1,17 +1,24 @@
-//! Prepares the built-in pack for `src/builtin.rs`: each rule as JSON, so that no YAML is read when a program runs, and the kinds that each
-//! is for, so that only the rules of kinds that are met are read.
+//! Prepares the built-in pack for `src/pack.rs`: each rule in a compact form, so that neither YAML nor JSON is read when a program runs, and
+//! the kinds that each is for, so that only the rules of kinds that are met are read. What only inspection reads is compressed.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 use std::{env, fs, io};
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 
 use crate::key::{group_key, kind_key};
 
 #[path = "src/key.rs"]
 mod key;
+mod packer;
 
 /// How a rule of the pack begins; all that follows it is indented further.
 const RULE: &str = "  - match:";
+/// How the source of a rule begins.
+const SOURCE: &str = "    source:";
 
 /// A rule of a file.
 struct Rule<'t> {
@@ -23,13 +30,16 @@ struct Rule<'t> {
 /// What becomes of the pack.
 #[derive(Default)]
 struct Pack {
-    /// Code: the files, and where each rule is.
-    files: String,
+    /// Code: names of files, ends of their texts, and where each rule is.
+    names: String,
+    ends: String,
     places: String,
     /// The rules by their keys.
     index: Vec<(u32, usize)>,
     count: usize,
-    json: Vec<u8>,
+    rules: Vec<u8>,
+    sources: Vec<u8>,
+    texts: String,
 }
 
 fn main() -> io::Result<()> {
@@ -54,44 +64,89 @@ fn main() -> io::Result<()> {
         for rule in rules(&text).map_err(|(line, error)| wrong(line, error))? {
             pack.add(number, group, &rule).map_err(|error| wrong(rule.line, &error))?;
         }
-        writeln!(pack.files, "    File {{ name: \"builtin:{group}.yaml\", text: include_str!({file:?}) }},")
-            .map_err(io::Error::other)?;
+        pack.texts.push_str(&text);
+        writeln!(pack.names, "    \"builtin:{group}.yaml\",").map_err(io::Error::other)?;
+        writeln!(pack.ends, "    {},", pack.texts.len()).map_err(io::Error::other)?;
     }
     pack.index.sort_unstable();
     let suffixes: Vec<&String> = groups.iter().filter(|group| group.starts_with('_')).collect();
-    let Pack { files, places, index, count, json } = pack;
+    let Pack { names, ends, places, index, count, rules, sources, texts } = pack;
     let code = format!(
-        "const COUNT: usize = {count};\n\
-         static FILES: [File; {}] = [\n{files}];\n\
-         static SUFFIXES: &[&str] = &{suffixes:?};\n\
+        "pub(crate) const COUNT: usize = {count};\n\
+         static NAMES: [&str; {}] = [\n{names}];\n\
+         static ENDS: [u32; {}] = [\n{ends}];\n\
+         pub(crate) static SUFFIXES: &[&str] = &{suffixes:?};\n\
          static PLACES: [Place; COUNT] = [\n{places}];\n\
          static INDEX: [(u32, u16); {}] = {index:?};\n\
-         static JSON: &[u8] = include_bytes!(\"pack.json\");\n",
+         static RULES: &[u8] = include_bytes!(\"rules.bin\");\n",
+        groups.len(),
         groups.len(),
         index.len(),
     );
     let out = env::var("OUT_DIR").map_err(io::Error::other)?;
-    fs::write(Path::new(&out).join("pack.json"), json)?;
-    fs::write(Path::new(&out).join("builtin.rs"), code)
+    let write = |name: &str, bytes: &[u8]| fs::write(Path::new(&out).join(name), bytes);
+    write("rules.bin", &rules)?;
+    write("sources.deflate", &compressed(&sources)?)?;
+    write("texts.deflate", &compressed(texts.as_bytes())?)?;
+    write("pack.rs", code.as_bytes())
+}
+
+fn compressed(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes)?;
+    encoder.finish()
 }
 
 impl Pack {
     fn add(&mut self, file: usize, group: &str, rule: &Rule<'_>) -> Result<(), String> {
-        let start = self.json.len();
-        let mut json = Vec::new();
-        settled_manifest::yaml_to_json(rule.text.as_bytes(), &mut json).map_err(|error| error.to_string())?;
+        let (body, source) = without_source(rule.text);
+        let (start, source_start) = (self.rules.len(), self.sources.len());
+        let json = json_of(&body)?;
         // The text is a list of one.
-        let json = json.strip_prefix(b"[").and_then(|json| json.strip_suffix(b"]")).unwrap_or(&json);
-        self.json.extend_from_slice(json);
+        let json = serde_json::from_slice(inside(&json, b"[", b"]")?).map_err(|error| error.to_string())?;
+        packer::pack(&json, &mut self.rules)?;
+        let mut is_verified = false;
+        if !source.is_empty() {
+            let json = json_of(&source)?;
+            let source = inside(&json, b"{\"source\":", b"}")?;
+            is_verified = !source.starts_with(b"{\"unverified\":");
+            self.sources.extend_from_slice(source);
+        }
         let kinds =
             kinds(rule.text).ok_or("write `kind: A`, `kind: [A, B]` on one line, or a list of lines")?;
         let group = group_key(group);
         self.index.extend(kinds.iter().map(|kind| (kind_key(group, kind), self.count)));
         self.count += 1;
-        let (line, end) = (rule.line, self.json.len());
-        writeln!(self.places, "    Place {{ file: {file}, line: {line}, start: {start}, end: {end} }},")
-            .map_err(|error| error.to_string())
+        let (line, place, source) = (rule.line, (start, self.rules.len()), (source_start, self.sources.len()));
+        writeln!(
+            self.places,
+            "    Place {{ file: {file}, line: {line}, rule: {place:?}, source: {source:?}, is_verified: {is_verified} }},"
+        )
+        .map_err(|error| error.to_string())
     }
+}
+
+fn json_of(yaml: &str) -> Result<Vec<u8>, String> {
+    let mut json = Vec::new();
+    settled_manifest::yaml_to_json(yaml.as_bytes(), &mut json).map_err(|error| error.to_string())?;
+    Ok(json)
+}
+
+fn inside<'j>(json: &'j [u8], before: &[u8], after: &[u8]) -> Result<&'j [u8], String> {
+    let found = json.strip_prefix(before).and_then(|json| json.strip_suffix(after));
+    found.ok_or_else(|| format!("unexpected JSON: {}", String::from_utf8_lossy(json)))
+}
+
+/// A rule without its source, and the source: a line, with those that are indented further.
+fn without_source(rule: &str) -> (String, String) {
+    let (mut body, mut source) = (String::new(), String::new());
+    let mut is_source = false;
+    for line in rule.split_inclusive('\n') {
+        let is_deeper = line.starts_with("     ") || line.trim().is_empty();
+        is_source = line.starts_with(SOURCE) || is_source && is_deeper;
+        if is_source { source.push_str(line) } else { body.push_str(line) }
+    }
+    (body, source)
 }
 
 /// The rules of a file. An error has its line, counted from 0.

@@ -397,7 +397,8 @@ impl Continue {
         let bytes =
             go::base64::URL_SAFE_NO_PAD.decode(text).map_err(|error| not_valid(&error.to_string()))?;
         let token: Value = serde_json::from_slice(&bytes).map_err(|error| {
-            not_valid(&settled_patch::json_error(&bytes).unwrap_or_else(|| error.to_string()))
+            let syntax = go::json::syntax_error(&bytes);
+            not_valid(&syntax.map_or_else(|| error.to_string(), |error| error.to_string()))
         })?;
         let version = token.get("v").and_then(Value::as_str).unwrap_or_default();
         if version != "meta.k8s.io/v1" {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod alternatives;
 mod ast;
 mod budget;
 mod checker;

@@ -27,8 +27,11 @@ pub(crate) struct Row {
     pub(crate) usage: &'static str,
 }
 
+/// The text of the table.
+pub(crate) const TABLE: &str = include_str!("functions.tsv");
+
 pub(crate) fn rows() -> impl Iterator<Item = Row> {
-    include_str!("functions.tsv").lines().filter(|line| !line.starts_with('#')).map(|line| {
+    TABLE.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let mut columns = line.split('\t');
         let mut next = || columns.next().unwrap_or_default();
         Row {

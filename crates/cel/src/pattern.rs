@@ -5,6 +5,8 @@ use std::sync::{Arc, OnceLock};
 use regex::{Regex, RegexBuilder};
 use settled_go::regexp;
 
+use crate::alternatives::Alternatives;
+
 /// Maximum length of a pattern, in bytes.
 const MAX_LENGTH: usize = 100_000;
 
@@ -25,6 +27,9 @@ pub(crate) struct LiteralPattern {
     compiled: OnceLock<Option<Pattern>>,
 }
 
+/// Maximum length of a pattern that is matched without a regular expression: longer ones may count as large.
+const MAX_SIMPLE_LENGTH: usize = 128;
+
 impl LiteralPattern {
     /// A pattern known to be valid, compiled at first use.
     pub(crate) fn lazy(text: &str, limits: Limits) -> Self {
@@ -39,18 +44,37 @@ impl LiteralPattern {
 
     /// `None` if the pattern is invalid.
     pub(crate) fn get(&self) -> Option<&Pattern> {
-        self.compiled.get_or_init(|| Pattern::new(&self.text, self.limits).ok()).as_ref()
+        self.compiled.get_or_init(|| Pattern::known(&self.text, self.limits)).as_ref()
     }
 }
 
-/// A compiled pattern.
+/// A pattern that can be matched.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
-    pub(crate) regex: Regex,
+    /// Of a pattern that is known to be valid: a regular expression takes as long to compile as ten rules.
+    simple: Option<Alternatives>,
+    text: Arc<str>,
+    regex: OnceLock<Option<Regex>>,
     is_large: bool,
 }
 
+fn translated(pattern: &str) -> Result<String, String> {
+    regexp::translate(pattern).map_err(|error| error.to_string())
+}
+
 impl Pattern {
+    /// A pattern that is known to be valid.
+    fn known(text: &Arc<str>, limits: Limits) -> Option<Self> {
+        let is_short = text.len() <= MAX_SIMPLE_LENGTH;
+        match Alternatives::parse(text).filter(|_| is_short) {
+            Some(simple) => {
+                let text = Arc::clone(text);
+                Some(Self { simple: Some(simple), text, regex: OnceLock::new(), is_large: false })
+            }
+            None => Self::new(text, limits).ok(),
+        }
+    }
+
     /// Compiles a pattern; the error is Go's.
     pub(crate) fn new(pattern: &str, limits: Limits) -> Result<Self, String> {
         const SMALL: usize = 16 * 1024;
@@ -63,7 +87,7 @@ impl Pattern {
         if pattern.len() > MAX_LENGTH {
             return Err(too_large());
         }
-        let translated = regexp::translate(pattern).map_err(|error| error.to_string())?;
+        let translated = translated(pattern)?;
         let build = |limit| RegexBuilder::new(&translated).size_limit(limit).build();
         // The syntax is valid in Go, but groups may nest too deeply for the engine.
         let (built, is_large) = match limits {
@@ -73,7 +97,22 @@ impl Pattern {
                 built => (built, false),
             },
         };
-        Ok(Self { regex: built.map_err(|_| too_large())?, is_large })
+        let regex = built.map_err(|_| too_large())?;
+        Ok(Self { simple: None, text: pattern.into(), regex: OnceLock::from(Some(regex)), is_large })
+    }
+
+    /// Whether it matches somewhere in a string.
+    pub(crate) fn is_match(&self, text: &str) -> bool {
+        match &self.simple {
+            Some(simple) => simple.is_match(text),
+            None => self.regex().is_some_and(|regex| regex.is_match(text)),
+        }
+    }
+
+    /// The regular expression; `None` is no pattern that was valid.
+    pub(crate) fn regex(&self) -> Option<&Regex> {
+        let compile = || RegexBuilder::new(&translated(&self.text).ok()?).build().ok();
+        self.regex.get_or_init(compile).as_ref()
     }
 
     /// Steps of matching a string: in the worst case proportional to the size of the pattern per byte.

@@ -271,7 +271,8 @@ impl<'c> Planner<'c> {
         names: &'c mut dyn Names,
         has_lazy_patterns: bool,
     ) -> Planned<Program> {
-        let program = Program { ops: Vec::new(), root: 0, slots: 0, slot_names: Vec::new() };
+        let ops = Vec::with_capacity(ast.len());
+        let program = Program { ops, root: 0, slots: 0, slot_names: Vec::new() };
         let scope = Vec::new();
         let mut planner = Planner { ast, checked, names, program, scope, depth: 0, has_lazy_patterns };
         let root = planner.plan(ast.root)?;

@@ -146,20 +146,6 @@ impl Type {
     }
 }
 
-/// Number of types that [`split_types`] returns for a non-empty list.
-pub(crate) fn count_types(text: &str) -> usize {
-    let mut depth = 0_usize;
-    let is_comma = |byte: &u8| {
-        match byte {
-            b'(' => depth += 1,
-            b')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        *byte == b',' && depth == 0
-    };
-    if text.is_empty() { 0 } else { 1 + text.as_bytes().iter().copied().filter(is_comma).count() }
-}
-
 /// Splits at commas outside of brackets.
 pub(crate) fn split_types(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0_usize, 0, Vec::new());

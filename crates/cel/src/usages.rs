@@ -1,10 +1,8 @@
 //! Call checks of verdict rules: without types, only the number of arguments and the call style are checked.
 
-use std::sync::LazyLock;
-
 use crate::functions::Function;
-use crate::library::{Row, rows};
-use crate::types::{count_types, split_types};
+use crate::library::{Row, TABLE, rows};
+use crate::types::split_types;
 
 /// Macros, reported if they are not called as such.
 const MACROS: [(&str, &str); 11] = [
@@ -22,28 +20,68 @@ const MACROS: [(&str, &str); 11] = [
 ];
 
 /// Bit set of call styles for each function: one bit per number of arguments, from [`MEMBER`] on for member calls.
-/// `None` for functions that verdict rules do not have.
-static SHAPES: LazyLock<[u16; Function::COUNT]> = LazyLock::new(|| {
-    let mut shapes = [0; Function::COUNT];
-    for row in own_rows() {
-        let shape = shapes_of(row);
-        if let Some(known) = Function::named(row.name).and_then(|found| shapes.get_mut(found as usize)) {
-            *known |= shape;
-        }
-    }
-    shapes
-});
+/// 0 for functions that verdict rules do not have. Computed by the compiler: parsing the table takes as long as compiling some rules.
+static SHAPES: [u16; Function::COUNT] = shapes_of_table(TABLE.as_bytes());
 
 /// First bit of [`SHAPES`] for member calls.
 const MEMBER: usize = 8;
 
-fn shape(is_member: bool, args: usize) -> u16 {
+const fn shape(is_member: bool, args: usize) -> u16 {
     if args < MEMBER { 1 << (args + if is_member { MEMBER } else { 0 }) } else { 0 }
 }
 
-fn shapes_of(row: Row) -> u16 {
-    let is_member = row.style == "m";
-    shape(is_member, count_types(row.args) - usize::from(is_member))
+/// The columns are those of [`Row`].
+const fn shapes_of_table(table: &[u8]) -> [u16; Function::COUNT] {
+    let mut shapes = [0; Function::COUNT];
+    let mut line = 0;
+    while line < table.len() {
+        let mut starts = [table.len(); 8];
+        let (mut at, mut column) = (line, 0);
+        starts[0] = line;
+        while at < table.len() && table[at] != b'\n' {
+            if table[at] == b'\t' && column < 6 {
+                column += 1;
+                starts[column] = at + 1;
+            }
+            at += 1;
+        }
+        let is_of_crds = column >= 5 && starts_with(table, starts[5], b"crd");
+        if table[line] != b'#' && column >= 4 && !is_of_crds {
+            let is_member = table[starts[2]] == b'm';
+            let args = count_types(table, starts[3], starts[4] - 1) - is_member as usize;
+            if let Some(function) = Function::of_bytes(table, line, starts[1] - 1) {
+                shapes[function as usize] |= shape(is_member, args);
+            }
+        }
+        line = at + 1;
+    }
+    shapes
+}
+
+const fn starts_with(text: &[u8], at: usize, word: &[u8]) -> bool {
+    let mut length = 0;
+    while length < word.len() {
+        if at + length >= text.len() || text[at + length] != word[length] {
+            return false;
+        }
+        length += 1;
+    }
+    true
+}
+
+/// Number of types between two offsets, separated by commas outside of brackets.
+const fn count_types(text: &[u8], start: usize, end: usize) -> usize {
+    let (mut at, mut depth, mut count) = (start, 0_usize, (start < end) as usize);
+    while at < end {
+        match text[at] {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => count += 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    count
 }
 
 /// Rows of the table for verdict rules.
@@ -136,11 +174,15 @@ mod tests {
 
     #[test]
     fn every_row_has_a_shape() {
+        let mut expected = [0; Function::COUNT];
         for row in own_rows() {
-            assert_eq!(count_types(row.args), split_types(row.args).len(), "{}", row.name);
-            assert!(count_types(row.args) < MEMBER, "{}: too many arguments", row.name);
-            let args = count_types(row.args) - usize::from(row.style == "m");
-            assert!(find(row.name, row.style == "m", args).is_ok(), "{}", row.name);
+            let types = split_types(row.args).len();
+            assert!(types < MEMBER, "{}: too many arguments", row.name);
+            let (is_member, args) = (row.style == "m", types - usize::from(row.style == "m"));
+            assert!(find(row.name, is_member, args).is_ok(), "{}", row.name);
+            let function = Function::named(row.name).expect(row.name);
+            expected[function as usize] |= shape(is_member, args);
         }
+        assert_eq!(SHAPES, expected);
     }
 }

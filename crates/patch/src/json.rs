@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
-use settled_go::strconv::{push_escaped, quote};
+use settled_go::json::{Scanner, SyntaxError, unquote};
+use settled_go::strconv::quote;
 
 use crate::MAX_DEPTH;
 use crate::error::PatchError;
 use crate::node::Node;
-use crate::scalar::{Scalar, unquoted};
+use crate::scalar::Scalar;
 
 /// Maximum number of strict errors, as upstream.
 const MAX_STRICT: usize = 100;
@@ -33,30 +34,11 @@ pub(crate) struct Read {
 pub(crate) fn read(bytes: &[u8], expected: Expected) -> Result<Read, String> {
     let mut reader = Reader::new(bytes, expected);
     let node = reader.value(0, Place::Top)?;
-    reader.spaces();
-    if let Some(&byte) = bytes.get(reader.at) {
-        return Err(invalid(byte, "after top-level value"));
-    }
+    reader.scanner.finish().map_err(message)?;
     if let Some(mismatch) = reader.mismatch {
         return Err(mismatch);
     }
     Ok(Read { node, strict: reader.strict })
-}
-
-/// Go's error for invalid JSON; none for valid or too deeply nested JSON.
-///
-/// ```
-/// assert_eq!(settled_patch::json_error(b"{").as_deref(), Some("unexpected end of JSON input"));
-/// assert_eq!(settled_patch::json_error(b"{}"), None);
-/// ```
-#[must_use]
-pub fn json_error(text: &[u8]) -> Option<String> {
-    let mut reader = Reader::new(text, Expected::Map);
-    let read = reader.value(0, Place::Skipped).and_then(|_| {
-        reader.spaces();
-        text.get(reader.at).map_or(Ok(()), |&byte| Err(invalid(byte, "after top-level value")))
-    });
-    read.err()
 }
 
 /// Position of a value, with its type if known.
@@ -75,8 +57,7 @@ enum Place {
 }
 
 struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
+    scanner: Scanner<'a>,
     expected: Expected,
     path: String,
     quiet: usize,
@@ -88,8 +69,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(bytes: &'a [u8], expected: Expected) -> Self {
         Self {
-            bytes,
-            at: 0,
+            scanner: Scanner::new(bytes),
             expected,
             path: String::new(),
             quiet: 0,
@@ -99,40 +79,38 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn spaces(&mut self) {
-        while matches!(self.bytes.get(self.at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
-            self.at += 1;
-        }
-    }
-
-    /// The next byte that is not whitespace.
-    fn next(&mut self) -> Result<u8, String> {
-        self.spaces();
-        self.bytes.get(self.at).copied().ok_or_else(ended)
-    }
-
     fn value(&mut self, depth: usize, place: Place) -> Result<Node, String> {
-        let byte = self.next()?;
+        let byte = self.scanner.peek().map_err(message)?;
         self.check(byte, place);
         match byte {
             b'{' if depth < MAX_DEPTH => self.map(depth + 1, place),
             b'[' if depth < MAX_DEPTH => self.list(depth + 1, place),
             b'{' | b'[' => Err(PatchError::too_deep().to_string()),
-            b'"' => {
-                let from = self.at;
-                self.string()?;
-                Ok(self.scalar(from))
+            _ => {
+                let text = self.scanner.scalar().map_err(message)?;
+                Ok(self.scalar(text, place))
             }
-            b't' => self.literal("true"),
-            b'f' => self.literal("false"),
-            b'n' => self.literal("null"),
-            b'-' | b'0'..=b'9' => self.number(place),
-            _ => Err(invalid(byte, "looking for beginning of value")),
         }
     }
 
-    fn scalar(&self, from: usize) -> Node {
-        Node::Scalar(Scalar::Text(self.bytes[from..self.at].into()))
+    fn scalar(&mut self, text: &[u8], place: Place) -> Node {
+        if text == b"null" {
+            return Node::Absent;
+        }
+        let scalar = Scalar::Text(text.into());
+        let is_number = matches!(text.first(), Some(b'-' | b'0'..=b'9'));
+        if is_number
+            && matches!(place, Place::Value | Place::Free)
+            && self.mismatch.is_none()
+            && scalar.value().is_null()
+        {
+            // It overflows.
+            let text = String::from_utf8_lossy(text);
+            let target = if place == Place::Value { "struct field jsonPatchOp.value of" } else { "value of" };
+            self.mismatch =
+                Some(format!("json: cannot unmarshal number {text} into Go {target} type float64"));
+        }
+        Node::Scalar(scalar)
     }
 
     /// Records a value of the wrong type. The first one is reported at the end.
@@ -163,7 +141,7 @@ impl<'a> Reader<'a> {
     }
 
     fn list(&mut self, depth: usize, place: Place) -> Result<Node, String> {
-        self.at += 1;
+        self.scanner.enter();
         let inner = match (place, self.expected) {
             (Place::Top, Expected::Operations) => Place::Operation,
             (Place::Value | Place::Free, _) => place,
@@ -172,32 +150,20 @@ impl<'a> Reader<'a> {
         let quiet = usize::from(inner == Place::Skipped);
         self.quiet += quiet;
         let mut items = Vec::new();
-        if self.next()? == b']' {
-            self.at += 1;
-        } else {
-            let length = self.path.len();
-            loop {
-                if self.quiet == 0 {
-                    self.path.push_str(&format!("[{}]", items.len()));
-                }
-                items.push(self.value(depth, inner)?);
-                self.path.truncate(length);
-                match self.next()? {
-                    b',' => self.at += 1,
-                    b']' => {
-                        self.at += 1;
-                        break;
-                    }
-                    byte => return Err(invalid(byte, "after array element")),
-                }
+        let length = self.path.len();
+        while self.scanner.next_element(items.is_empty()).map_err(message)? {
+            if self.quiet == 0 {
+                self.path.push_str(&format!("[{}]", items.len()));
             }
+            items.push(self.value(depth, inner)?);
+            self.path.truncate(length);
         }
         self.quiet -= quiet;
         Ok(Node::list(items))
     }
 
     fn map(&mut self, depth: usize, place: Place) -> Result<Node, String> {
-        self.at += 1;
+        self.scanner.enter();
         let inner = match (place, self.expected) {
             (Place::Top, Expected::Map) => Place::Free,
             (Place::Operation | Place::Value | Place::Free, _) => place,
@@ -206,57 +172,35 @@ impl<'a> Reader<'a> {
         let quiet = usize::from(inner == Place::Skipped);
         self.quiet += quiet;
         let mut map = BTreeMap::new();
-        let mut byte = self.next()?;
-        if byte == b'}' {
-            self.at += 1;
-        } else {
-            let length = self.path.len();
-            loop {
-                if byte != b'"' {
-                    return Err(invalid(byte, "looking for beginning of object key string"));
-                }
-                let from = self.at;
-                self.string()?;
-                let name = unquoted(&self.bytes[from..self.at]);
-                let colon = self.next()?;
-                if colon != b':' {
-                    return Err(invalid(colon, "after object key"));
-                }
-                self.at += 1;
-                let known = OPERATION_FIELDS.into_iter().find(|field| *field == name);
-                let target = match (inner, known) {
-                    (Place::Operation, None) => Place::Skipped,
-                    (Place::Operation, Some("value")) => Place::Value,
-                    (Place::Operation, Some(field)) => Place::Text(field),
-                    _ => inner,
-                };
-                if target == Place::Skipped {
-                    self.strict("unknown", &name);
-                } else if map.contains_key(&name) {
-                    self.strict("duplicate", &name);
-                }
-                let unknown = usize::from(target == Place::Skipped);
-                self.quiet += unknown;
-                if self.quiet == 0 {
-                    if length > 0 {
-                        self.path.push('.');
-                    }
-                    self.path.push_str(&name);
-                }
-                let value = self.value(depth, target)?;
-                self.quiet -= unknown;
-                self.path.truncate(length);
-                map.insert(name, value);
-                match self.next()? {
-                    b',' => self.at += 1,
-                    b'}' => {
-                        self.at += 1;
-                        break;
-                    }
-                    byte => return Err(invalid(byte, "after object key:value pair")),
-                }
-                byte = self.next()?;
+        let length = self.path.len();
+        let mut is_first = true;
+        while let Some(key) = self.scanner.next_key(is_first).map_err(message)? {
+            is_first = false;
+            let name = unquote(key);
+            let known = OPERATION_FIELDS.into_iter().find(|field| *field == name);
+            let target = match (inner, known) {
+                (Place::Operation, None) => Place::Skipped,
+                (Place::Operation, Some("value")) => Place::Value,
+                (Place::Operation, Some(field)) => Place::Text(field),
+                _ => inner,
+            };
+            if target == Place::Skipped {
+                self.strict("unknown", &name);
+            } else if map.contains_key(&name) {
+                self.strict("duplicate", &name);
             }
+            let unknown = usize::from(target == Place::Skipped);
+            self.quiet += unknown;
+            if self.quiet == 0 {
+                if length > 0 {
+                    self.path.push('.');
+                }
+                self.path.push_str(&name);
+            }
+            let value = self.value(depth, target)?;
+            self.quiet -= unknown;
+            self.path.truncate(length);
+            map.insert(name, value);
         }
         self.quiet -= quiet;
         Ok(Node::map(map))
@@ -272,116 +216,10 @@ impl<'a> Reader<'a> {
             self.strict.push(text);
         }
     }
-
-    /// Skips a string.
-    fn string(&mut self) -> Result<(), String> {
-        self.at += 1;
-        loop {
-            let byte = *self.bytes.get(self.at).ok_or_else(ended)?;
-            self.at += 1;
-            match byte {
-                b'"' => return Ok(()),
-                b'\\' => match self.byte_or_space() {
-                    b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => {}
-                    b'u' => {
-                        for _ in 0..4 {
-                            let byte = self.byte_or_space();
-                            if !byte.is_ascii_hexdigit() {
-                                return Err(invalid(byte, "in \\u hexadecimal character escape"));
-                            }
-                        }
-                    }
-                    byte => return Err(invalid(byte, "in string escape code")),
-                },
-                0..=0x1f => return Err(invalid(byte, "in string literal")),
-                _ => {}
-            }
-        }
-    }
-
-    /// Upstream appends a space to detect incomplete input.
-    fn byte_or_space(&mut self) -> u8 {
-        let byte = self.bytes.get(self.at).copied().unwrap_or(b' ');
-        self.at += 1;
-        byte
-    }
-
-    fn literal(&mut self, word: &'static str) -> Result<Node, String> {
-        let from = self.at;
-        self.at += 1;
-        for wanted in word.bytes().skip(1) {
-            let byte = self.byte_or_space();
-            if byte != wanted {
-                return Err(invalid(
-                    byte,
-                    &format!("in literal {word} (expecting '{}')", char::from(wanted)),
-                ));
-            }
-        }
-        Ok(if word == "null" { Node::Absent } else { self.scalar(from) })
-    }
-
-    fn number(&mut self, place: Place) -> Result<Node, String> {
-        let from = self.at;
-        if self.bytes[self.at] == b'-' {
-            self.at += 1;
-        }
-        match self.byte_or_space() {
-            b'0' => {}
-            b'1'..=b'9' => self.digits(),
-            byte => return Err(invalid(byte, "in numeric literal")),
-        }
-        if self.bytes.get(self.at) == Some(&b'.') {
-            self.at += 1;
-            let byte = self.byte_or_space();
-            if !byte.is_ascii_digit() {
-                return Err(invalid(byte, "after decimal point in numeric literal"));
-            }
-            self.digits();
-        }
-        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
-                self.at += 1;
-            }
-            let byte = self.byte_or_space();
-            if !byte.is_ascii_digit() {
-                return Err(invalid(byte, "in exponent of numeric literal"));
-            }
-            self.digits();
-        }
-        let node = self.scalar(from);
-        if let (Node::Scalar(scalar), Place::Value | Place::Free) = (&node, place)
-            && scalar.value().is_null()
-            && self.mismatch.is_none()
-        {
-            let text = String::from_utf8_lossy(&self.bytes[from..self.at]);
-            let target = if place == Place::Value { "struct field jsonPatchOp.value of" } else { "value of" };
-            self.mismatch =
-                Some(format!("json: cannot unmarshal number {text} into Go {target} type float64"));
-        }
-        Ok(node)
-    }
-
-    fn digits(&mut self) {
-        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
-            self.at += 1;
-        }
-    }
 }
 
-fn ended() -> String {
-    "unexpected end of JSON input".to_owned()
-}
-
-fn invalid(byte: u8, context: &str) -> String {
-    let mut shown = String::new();
-    match byte {
-        b'\'' => shown.push_str("\\'"),
-        b'"' => shown.push('"'),
-        _ => push_escaped(char::from(byte), &mut shown),
-    }
-    format!("invalid character '{shown}' {context}")
+fn message(error: SyntaxError) -> String {
+    error.to_string()
 }
 
 /// Whether a value exceeds the maximum nesting.

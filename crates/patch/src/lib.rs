@@ -12,7 +12,7 @@ mod stable;
 mod strategic;
 
 pub use error::PatchError;
-pub use json::{Decoded, decode_merge_patch, decode_strategic_patch, json_error};
+pub use json::{Decoded, decode_merge_patch, decode_strategic_patch};
 pub use json_patch::{JsonPatch, MAX_COPIED, MAX_OPERATIONS, MAX_SHIFTED, json_patch};
 pub use merge::merge_patch;
 pub use schema::{FieldType, PatchField, PatchTypes, StrategicSchema};

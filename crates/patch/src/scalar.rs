@@ -71,7 +71,7 @@ impl Scalar {
 /// Parses the JSON text of a validated scalar. A number that overflows is null.
 fn scalar_value(text: &[u8]) -> Value {
     match text.first() {
-        Some(b'"') => Value::String(unquoted(text)),
+        Some(b'"') => Value::String(json::unquote(text)),
         Some(b't') => Value::Bool(true),
         Some(b'f') => Value::Bool(false),
         _ => {
@@ -81,54 +81,5 @@ fn scalar_value(text: &[u8]) -> Value {
             }
             text.parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
         }
-    }
-}
-
-/// Unquotes a validated string. Invalid UTF-8 and lone surrogates become one U+FFFD each.
-pub(crate) fn unquoted(text: &[u8]) -> String {
-    let inner = &text[1..text.len() - 1];
-    let mut out = String::with_capacity(inner.len());
-    let mut rest = inner;
-    while let Some(place) = rest.iter().position(|byte| *byte == b'\\') {
-        push_lossy(&rest[..place], &mut out);
-        rest = &rest[place + 1..];
-        let escape = rest.first().copied().unwrap_or(b' ');
-        rest = rest.get(1..).unwrap_or_default();
-        out.push(match escape {
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => {
-                let unit = unit(rest);
-                rest = rest.get(4..).unwrap_or_default();
-                let low = rest.strip_prefix(b"\\u").map(self::unit);
-                match (unit, low) {
-                    (0xd800..=0xdbff, Some(low @ 0xdc00..=0xdfff)) => {
-                        rest = rest.get(6..).unwrap_or_default();
-                        char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
-                    }
-                    _ => char::from_u32(unit),
-                }
-                .unwrap_or(char::REPLACEMENT_CHARACTER)
-            }
-            other => char::from(other),
-        });
-    }
-    push_lossy(rest, &mut out);
-    out
-}
-
-fn unit(text: &[u8]) -> u32 {
-    let digits = text.get(..4).and_then(|digits| std::str::from_utf8(digits).ok());
-    digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0xfffd)
-}
-
-fn push_lossy(bytes: &[u8], out: &mut String) {
-    for chunk in bytes.utf8_chunks() {
-        out.push_str(chunk.valid());
-        // Go replaces byte by byte.
-        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
     }
 }

@@ -79,7 +79,7 @@ impl Shown {
         let kinds = draft.matches.kinds.iter().flatten();
         let kinds = kinds.filter(|kind| !self.kinds.iter().any(|known| known.eq_ignore_ascii_case(kind)));
         let kinds = kinds.map(|kind| format!("no case of {kind}"));
-        let situations = wanted(draft).into_iter().filter(|wanted| !self.situations.contains(wanted));
+        let situations = wanted(rule).into_iter().filter(|wanted| !self.situations.contains(wanted));
         kinds.chain(situations.map(|wanted| format!("no case: {}", wanted.name()))).collect()
     }
 }
@@ -102,7 +102,8 @@ fn reads_status(draft: &Draft) -> bool {
     draft.branches.iter().any(|branch| reads.iter().any(|word| branch.when.text.contains(word)))
 }
 
-fn wanted(draft: &Draft) -> Vec<Situation> {
+fn wanted(rule: &Rule) -> Vec<Situation> {
+    let draft = rule.draft();
     let has = |says| draft.branches.iter().any(|branch| branch.says == says);
     let is_always_current =
         draft.branches.iter().any(|branch| branch.says == Says::Current && branch.when.text.trim() == "true");
@@ -113,7 +114,7 @@ fn wanted(draft: &Draft) -> Vec<Situation> {
     want(Situation::Failed, has(Says::Failed));
     want(Situation::Suspended, has(Says::Suspended));
     want(Situation::NoStatus, true);
-    let generation = match &draft.provenance {
+    let generation = match &rule.provenance() {
         Some(Provenance::Checked(source)) => Some(source.generation),
         _ => None,
     };

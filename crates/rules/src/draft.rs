@@ -99,7 +99,7 @@ pub(crate) struct Draft {
     pub(crate) matches: Match,
     /// The line of its file, counted from 1.
     pub(crate) line: usize,
-    /// None if the rule says nothing of it.
+    /// None if the rule says nothing of it, and for the built-in pack, which keeps it apart.
     pub(crate) provenance: Option<Provenance>,
     pub(crate) checks_deletion: Check,
     pub(crate) checks_generation: Check,
@@ -145,11 +145,6 @@ impl Draft {
         draft.provenance = provenance.flatten();
         draft.matches = matches?;
         Some(draft)
-    }
-
-    /// Whether it was checked against the source of the kind's controller.
-    pub(crate) fn is_verified(&self) -> bool {
-        matches!(self.provenance, Some(Provenance::Checked(_)))
     }
 
     /// Branches of a rule, without its match.

@@ -47,7 +47,7 @@ impl RuleInfo {
             narrowed: narrowed.to_owned(),
             file: rule.file().to_owned(),
             line: rule.draft().line,
-            provenance: rule.draft().provenance.clone(),
+            provenance: rule.provenance(),
             text: snippet(rule.text(), rule.draft().line),
             reads: rule.fields(),
         }

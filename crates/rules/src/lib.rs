@@ -13,12 +13,14 @@ mod key;
 mod load;
 mod matching;
 mod origin;
+mod pack;
 mod propose;
 mod provenance;
 mod rule;
 mod script;
 mod set;
 mod template;
+mod unpack;
 
 pub use cases::{CaseFailure, CaseReport, run_cases};
 pub use dialects::crd::ANNOTATIONS as CRD_ANNOTATIONS;

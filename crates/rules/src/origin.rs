@@ -4,8 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use kstatus::{Basis, Confidence, Object, Options, Verdict};
 
-use crate::document::LoadError;
+use crate::document::{Document, LoadError};
 use crate::draft::Draft;
+use crate::pack;
+use crate::provenance::Provenance;
 use crate::rule::{Asked, Compiled, Trace};
 use crate::script::Script;
 
@@ -18,11 +20,15 @@ pub(crate) struct Rule {
     body: Body,
 }
 
-/// File of a rule: its name and text.
+/// File of a rule.
 #[derive(Debug)]
 enum Source {
-    Builtin { file: &'static str, text: &'static str },
-    Loaded { file: Arc<str>, text: Arc<str> },
+    /// Number of the rule in the pack.
+    Builtin(usize),
+    Loaded {
+        file: Arc<str>,
+        text: Arc<str>,
+    },
 }
 
 /// Program of a rule.
@@ -38,8 +44,8 @@ impl Rule {
     }
 
     /// Creates a rule of the built-in pack.
-    pub(crate) fn builtin(file: &'static str, text: &'static str, draft: Draft) -> Self {
-        Self { source: Source::Builtin { file, text }, draft, body: Body::Cel(OnceLock::new()) }
+    pub(crate) fn builtin(number: usize, draft: Draft) -> Self {
+        Self { source: Source::Builtin(number), draft, body: Body::Cel(OnceLock::new()) }
     }
 
     pub(crate) fn lua(file: Arc<str>, text: Arc<str>, draft: Draft, script: Script) -> Self {
@@ -52,15 +58,34 @@ impl Rule {
 
     pub(crate) fn text(&self) -> &str {
         match &self.source {
-            Source::Builtin { text, .. } => text,
+            Source::Builtin(number) => pack::text(pack::file_of(*number)),
             Source::Loaded { text, .. } => text,
         }
     }
 
     pub(crate) fn file(&self) -> &str {
         match &self.source {
-            Source::Builtin { file, .. } => file,
+            Source::Builtin(number) => pack::files().get(pack::file_of(*number)).copied().unwrap_or_default(),
             Source::Loaded { file, .. } => file,
+        }
+    }
+
+    /// What it was checked against, if it says so.
+    pub(crate) fn provenance(&self) -> Option<Provenance> {
+        match &self.source {
+            Source::Builtin(number) => {
+                let json = pack::source(*number)?;
+                Provenance::read(Document::prepared(json.as_bytes(), 0).root(), &mut Vec::new())
+            }
+            Source::Loaded { .. } => self.draft.provenance.clone(),
+        }
+    }
+
+    /// Whether it was checked against the source of the kind's controller.
+    pub(crate) fn is_verified(&self) -> bool {
+        match &self.source {
+            Source::Builtin(number) => pack::is_verified(*number),
+            Source::Loaded { .. } => matches!(self.draft.provenance, Some(Provenance::Checked(_))),
         }
     }
 
@@ -122,7 +147,7 @@ impl Rule {
         trace: Option<&mut Trace>,
     ) -> Option<Verdict> {
         let mut verdict = self.decide_unrated(object, options, basis, suspended, trace)?;
-        if basis == Basis::RulePack && self.draft.is_verified() {
+        if basis == Basis::RulePack && self.is_verified() {
             verdict.confidence = Confidence::VerifiedRule;
         }
         Some(verdict)

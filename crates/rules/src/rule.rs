@@ -482,8 +482,9 @@ fn camel_case(text: String) -> Option<String> {
 
 /// Joins the lines of an expression.
 fn on_a_line(text: &str) -> Box<str> {
-    let is_other = |byte: u8| !byte.is_ascii() || (byte.is_ascii_whitespace() && byte != b' ');
-    if text.contains("  ") || text.trim().len() < text.len() || text.bytes().any(is_other) {
+    // Without an early exit, so that it is vectorized.
+    let is_printable = text.bytes().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
+    if !is_printable || text.contains("  ") || text.starts_with(' ') || text.ends_with(' ') {
         return text.split_whitespace().collect::<Vec<_>>().join(" ").into();
     }
     text.into()

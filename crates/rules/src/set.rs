@@ -118,21 +118,21 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Whether the built-in pack is used; it is unless told otherwise.
+    /// Whether the built-in pack is used; true by default.
     #[must_use]
     pub fn builtin(mut self, builtin: bool) -> Self {
         self.builtin = builtin;
         self
     }
 
-    /// Whether annotations of objects are rules; they are unless told otherwise.
+    /// Whether annotations of objects are rules; true by default.
     #[must_use]
     pub fn annotations(mut self, annotations: bool) -> Self {
         self.annotations = annotations;
         self
     }
 
-    /// The confidence that a Current verdict needs; see [`Verdict::require`]. None unless told otherwise.
+    /// The confidence that a Current verdict needs; see [`Verdict::require`]. `None` by default.
     #[must_use]
     pub fn require(mut self, confidence: Confidence) -> Self {
         self.confidence = confidence;

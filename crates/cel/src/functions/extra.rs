@@ -37,13 +37,15 @@ pub(super) fn call<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> 
         (F::MathIsFinite, [V::Double(value)]) => V::Bool(value.is_finite()),
         (F::MathIsInf, [V::Double(value)]) => V::Bool(value.is_infinite()),
         (F::MathIsNan, [V::Double(value)]) => V::Bool(value.is_nan()),
-        (F::MathGreatest | F::MathLeast, [V::List(list)]) => return extreme(function, list),
-        (F::MathGreatest | F::MathLeast, values) => return extreme(function, &List::made(values.to_vec())),
+        (F::MathGreatest | F::MathLeast, [V::List(list)]) => return min_or_max(function, list),
+        (F::MathGreatest | F::MathLeast, values) => {
+            return min_or_max(function, &List::made(values.to_vec()));
+        }
         _ => return Ok(None),
     }))
 }
 
-fn extreme<'a, D: Data<'a>>(function: Function, list: &List<'a, D>) -> Result<Option<Val<'a, D>>> {
+fn min_or_max<'a, D: Data<'a>>(function: Function, list: &List<'a, D>) -> Result<Option<Val<'a, D>>> {
     let mut best: Option<Val<'a, D>> = None;
     for value in list.iter() {
         let value = value?;

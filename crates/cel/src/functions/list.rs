@@ -38,8 +38,8 @@ pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -
             }
             sum
         }
-        (F::Min, [V::List(list)]) => extreme(list, "min", Ordering::Greater)?,
-        (F::Max, [V::List(list)]) => extreme(list, "max", Ordering::Less)?,
+        (F::Min, [V::List(list)]) => min_or_max(list, "min", Ordering::Greater)?,
+        (F::Max, [V::List(list)]) => min_or_max(list, "max", Ordering::Less)?,
         (F::IndexOf, [V::List(list), value]) => {
             for (at, item) in list.iter().enumerate() {
                 if item.and_then(|item| item.equals(value, budget)) == Ok(true) {
@@ -129,7 +129,7 @@ pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -
     }))
 }
 
-fn extreme<'a, D: Data<'a>>(list: &List<'a, D>, name: &str, wanted: Ordering) -> Result<Val<'a, D>> {
+fn min_or_max<'a, D: Data<'a>>(list: &List<'a, D>, name: &str, wanted: Ordering) -> Result<Val<'a, D>> {
     let mut best: Option<Val<'a, D>> = None;
     for item in list.iter() {
         let item = item?;

@@ -128,6 +128,23 @@ impl Function {
         }
     }
 
+    /// As [`named`](Self::named), for tables that the compiler computes: the name stands between two offsets of a text.
+    pub(crate) const fn of_bytes(text: &[u8], start: usize, end: usize) -> Option<Self> {
+        let mut index = 0;
+        while index < Self::COUNT {
+            let name = Self::ALL[index].name().as_bytes();
+            let mut length = 0;
+            while length < name.len() && start + length < end && text[start + length] == name[length] {
+                length += 1;
+            }
+            if length == name.len() && start + length == end {
+                return Some(Self::ALL[index]);
+            }
+            index += 1;
+        }
+        None
+    }
+
     /// Whether it is a type conversion or a type name.
     pub(crate) const fn is_conversion(self) -> bool {
         matches!(

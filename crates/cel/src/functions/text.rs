@@ -20,7 +20,7 @@ pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -
         (F::StartsWith, [V::Text(text), V::Text(part)]) => V::Bool(text.starts_with(&**part)),
         (F::EndsWith, [V::Text(text), V::Text(part)]) => V::Bool(text.ends_with(&**part)),
         (F::Matches, [V::Text(text), V::Text(source)]) => {
-            V::Bool(pattern::<D>(context, text, source)?.map_err(Fault::error)?.regex.is_match(text))
+            V::Bool(pattern::<D>(context, text, source)?.map_err(Fault::error)?.is_match(text))
         }
         (F::CharAt, [V::Text(text), V::Int(at)]) => {
             let count = text.chars().count() as i64;
@@ -54,7 +54,8 @@ pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -
         (F::Find, [V::Text(text), V::Text(source)]) => {
             let pattern = pattern::<D>(context, text, source)?
                 .map_err(|error| Fault::error(format!("Illegal regex: {error}")))?;
-            V::text(pattern.regex.find(text).map(|found| found.as_str()).unwrap_or_default())
+            let found = pattern.regex().and_then(|regex| regex.find(text));
+            V::text(found.map(|found| found.as_str()).unwrap_or_default())
         }
         (F::FindAll, [V::Text(text), V::Text(source), rest @ ..]) => {
             let most = match rest {
@@ -64,7 +65,8 @@ pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -
             };
             let pattern = pattern::<D>(context, text, source)?
                 .map_err(|error| Fault::error(format!("Illegal regex: {error}")))?;
-            texts(pattern.regex.find_iter(text).take(most).map(|found| found.as_str().to_owned()))
+            let found = pattern.regex().into_iter().flat_map(|regex| regex.find_iter(text));
+            texts(found.take(most).map(|found| found.as_str().to_owned()))
         }
         _ => return Ok(None),
     }))

@@ -1,4 +1,4 @@
-//! Encoding of `encoding/json`, with its HTML escapes.
+//! Encoder: texts and floats as Go writes them.
 
 use std::fmt::Write as _;
 
