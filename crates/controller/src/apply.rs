@@ -29,8 +29,7 @@ use crate::admission::is_denied;
 pub struct Applier {
     manager: String,
     force: bool,
-    /// Last apply, by the UID of the object.
-    applied: Mutex<HashMap<String, Memory>>,
+    applied: Mutex<Applies>,
     writes: AtomicU64,
     dry_runs: AtomicU64,
     unchanged: AtomicU64,
@@ -43,6 +42,39 @@ struct Memory {
     intent: u64,
     /// Hash of the owned fields and their values.
     owned: u64,
+}
+
+/// Number of objects whose last apply is remembered, at least; at most twice as many. One that is forgotten costs a dry run.
+const MEMORY: usize = 32_768;
+
+/// The last applies by the UID of the object: those that were used lately, and those before them.
+#[derive(Debug, Default)]
+struct Applies {
+    recent: HashMap<String, Memory>,
+    older: HashMap<String, Memory>,
+}
+
+impl Applies {
+    fn get(&mut self, uid: &str) -> Option<Memory> {
+        if let Some(memory) = self.recent.get(uid) {
+            return Some(*memory);
+        }
+        let (uid, memory) = self.older.remove_entry(uid)?;
+        self.insert(uid, memory);
+        Some(memory)
+    }
+
+    fn insert(&mut self, uid: String, memory: Memory) {
+        if self.recent.len() >= MEMORY {
+            self.older = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(uid, memory);
+    }
+
+    fn remove(&mut self, uid: &str) {
+        self.recent.remove(uid);
+        self.older.remove(uid);
+    }
 }
 
 /// Outcome of an apply.
@@ -130,7 +162,7 @@ impl Applier {
         self
     }
 
-    fn memory(&self) -> MutexGuard<'_, HashMap<String, Memory>> {
+    fn memory(&self) -> MutexGuard<'_, Applies> {
         self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,7 +192,7 @@ impl Applier {
         };
         if let Some((live, uid)) = live.and_then(|live| Some((live, live.uid()?))) {
             let owned = self.owned(live, &name)?;
-            if self.memory().get(&uid) == Some(&Memory { intent: wanted, owned }) {
+            if self.memory().get(&uid) == Some(Memory { intent: wanted, owned }) {
                 return Ok(self.skip());
             }
             if self.would_change_nothing(api, &name, &value, live, owned).await? {
@@ -179,7 +211,7 @@ impl Applier {
         Ok(if existed { Applied::Configured(applied) } else { Applied::Created(applied) })
     }
 
-    /// Forgets a deleted object.
+    /// Forgets a deleted object. Without it, the object is forgotten when many others were applied since.
     pub fn forget(&self, uid: &str) {
         self.memory().remove(uid);
     }
@@ -323,4 +355,24 @@ fn item<'v>(list: Option<&'v Value>, keys: &str) -> Option<&'v Value> {
     let has =
         |item: &Value| keys.iter().all(|(key, wanted)| item.get(key).is_none_or(|value| value == wanted));
     list?.as_array()?.iter().find(|item| has(item))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_and_what_is_used_stays() {
+        let mut applies = Applies::default();
+        let memory = Memory { intent: 1, owned: 2 };
+        applies.insert("used".to_owned(), memory);
+        for index in 0..4 * MEMORY {
+            applies.insert(index.to_string(), memory);
+            assert_eq!(applies.get("used"), Some(memory));
+            assert!(applies.recent.len() + applies.older.len() <= 2 * MEMORY);
+        }
+        assert_eq!(applies.get("0"), None);
+        applies.remove("used");
+        assert_eq!(applies.get("used"), None);
+    }
 }

@@ -2,6 +2,7 @@
 
 mod admission;
 pub mod apply;
+mod backoff;
 pub mod cache;
 mod clock;
 pub mod conditions;
@@ -27,6 +28,7 @@ mod text;
 pub mod worker;
 pub mod write_metrics;
 
+pub use backoff::WatchBackoff;
 pub use cache::Cache;
 pub use clock::Clock;
 pub use fence::{Fence, FenceError, Freshness};

@@ -24,6 +24,24 @@ pub enum Next {
     RequeueAfter(Duration),
 }
 
+/// A panic of a reconcile, with its message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("panicked while reconciling: {0}")]
+pub struct Panicked(pub String);
+
+/// Awaits a reconcile, and makes an error of its panic. For kube's `Controller`, which would end with it: there, the reconcile of one object
+/// then fails, and its error policy decides when it is retried. [`run`] does the same by itself.
+///
+/// # Errors
+/// The reconcile panicked.
+pub async fn catch_panic<T>(reconcile: impl Future<Output = T>) -> Result<T, Panicked> {
+    // The future is not used after the panic.
+    AssertUnwindSafe(reconcile).catch_unwind().await.map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        Panicked(text.or_else(|| panic.downcast_ref().cloned()).unwrap_or_else(|| "no message".to_owned()))
+    })
+}
+
 /// Reconciles the keys of a queue with up to `workers` concurrently, until the queue is shut down and the last
 /// reconcile has ended.
 ///
@@ -78,9 +96,7 @@ where
         metrics.begin(item.waited());
     }
     let began = Instant::now();
-    // A panic counts as a failure. The future is not used afterwards.
-    let outcome =
-        AssertUnwindSafe(async { reconcile(key).await }).catch_unwind().instrument(span.clone()).await;
+    let outcome = catch_panic(async { reconcile(key).await }).instrument(span.clone()).await;
     let took = began.elapsed();
     let _entered = span.enter();
     let result = match outcome {
@@ -97,18 +113,9 @@ where
             tracing::error!(%error, ?took, ?retry, "failed to reconcile");
             ReconcileResult::Error
         }
-        Err(panic) => {
+        Err(Panicked(panic)) => {
             let retry = item.fail();
-            let message = panic
-                .downcast_ref::<&str>()
-                .copied()
-                .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-            tracing::error!(
-                panic = message.unwrap_or("no message"),
-                ?took,
-                ?retry,
-                "panicked while reconciling"
-            );
+            tracing::error!(panic, ?took, ?retry, "panicked while reconciling");
             ReconcileResult::Panic
         }
     };

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -151,6 +151,30 @@ async fn a_lease_that_another_holder_was_written_into_is_lost() {
     leadership.release().await;
     // It is not given back by one who does not hold it.
     assert_eq!(lease(&client).await.spec.unwrap().holder_identity.as_deref(), Some("another"));
+}
+
+/// Of a day back, and of a century ahead: what counts is how long the lease was not renewed, by the candidate's own monotonic clock.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_steps_takes_no_lease_away() {
+    let server = server().await;
+    let client = server.client();
+    let step = Arc::new(AtomicI64::new(0));
+    let stepping = |identity: &str| {
+        let (step, steady) = (Arc::clone(&step), election(identity).clock);
+        let clock =
+            Clock::new(move || steady.now() + jiff::SignedDuration::from_secs(step.load(Ordering::Relaxed)));
+        Election { clock, ..election(identity) }
+    };
+    let first = stepping("first").acquire(&client).await.unwrap();
+    let candidate = stepping("second");
+    let second = tokio::spawn(async move { candidate.acquire(&client).await.unwrap() });
+    for seconds in [-86_400, 3_155_760_000, 0] {
+        step.store(seconds, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(first.is_leading() && !second.is_finished(), "after a step of {seconds} s");
+    }
+    first.release().await;
+    second.await.unwrap().release().await;
 }
 
 #[tokio::test(start_paused = true)]

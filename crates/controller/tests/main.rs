@@ -1,6 +1,7 @@
 //! The kit, against the API server of this workspace.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
+mod adversity;
 mod apply;
 mod bucket;
 mod bucket_binding;
@@ -24,7 +25,9 @@ mod load_balancer;
 mod many_objects;
 mod pod_resize;
 mod predicates;
+mod questions;
 mod queue;
 mod run;
 mod site;
+mod spans;
 mod status;

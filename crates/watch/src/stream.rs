@@ -32,6 +32,8 @@ use crate::wire::{self, EventType, Lines};
 pub(crate) const SILENCE: Duration = Duration::from_secs(90);
 /// How many objects a page of a list has.
 pub(crate) const PAGE: usize = 500;
+/// Expirations of the resourceVersion that are closer together than this are a storm, whatever succeeds between them.
+const EXPIRATIONS_APART: Duration = Duration::from_secs(60);
 /// The longest pause between two tries.
 pub(crate) const MAX_BACKOFF: Duration = Duration::from_secs(10);
 const JSON: &str = "application/json";
@@ -124,6 +126,7 @@ pub async fn follow<D: Decode, I: Copy + Into<u32>>(
         buffer: Vec::new(),
         resource_version: None,
         failures: 0,
+        expirations: (0, None),
         down_reported: false,
         watched: None,
         watch_list: true,
@@ -146,6 +149,8 @@ struct Follower<D: Decode, I> {
     resource_version: Option<String>,
     /// How many tries in a row have failed.
     failures: u32,
+    /// How often in a row the resourceVersion has expired soon after the last time, and when it did last.
+    expirations: (u32, Option<Instant>),
     /// It was reported that the last one did.
     down_reported: bool,
     /// When the present watch began.
@@ -268,6 +273,11 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
     /// The resourceVersion is too old: the next request is a list again. Says how long to wait before.
     fn relist(&mut self) -> Duration {
         self.resource_version = None;
+        // The list between two expirations succeeds: that alone is no reason to list again at once.
+        let (count, last) = &mut self.expirations;
+        *count = if last.is_some_and(|last| last.elapsed() < EXPIRATIONS_APART) { *count + 1 } else { 1 };
+        *last = Some(Instant::now());
+        self.failures = self.failures.max(*count);
         let pause = self.pause(None);
         tracing::info!(backoff_ms = pause.as_millis(), "the resourceVersion has expired; relisting");
         pause

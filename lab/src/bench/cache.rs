@@ -150,9 +150,8 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
         println!("… {}", holder.name());
         place.environment(&mut command);
         let log = place.directory.join(format!("{round}.log"));
-        let client = runtime.block_on(address.connect())?;
         let mut held = Held::start(command, log)?;
-        let result = held.measure(holder, plan, round, &runtime, &client);
+        let result = held.measure(holder, plan, round, &runtime, &address);
         measured.push(result.map_err(|error| format!("{}: {error}: {}", holder.name(), held.last_words()))?);
     }
     page.line(&format!("### {} Pods of {size} bytes, of which one in {OWNED} is a DaemonSet's", plan.pods));
@@ -336,12 +335,14 @@ impl Held {
         plan: Plan,
         round: usize,
         runtime: &Runtime,
-        client: &Client,
+        address: &Address,
     ) -> Outcome<Measured> {
         let (synced, objects) = self.line("synced ")?;
         let id = self.child.id();
         let cpu = process::cpu_of(&id.to_string())?;
         thread::sleep(plan.quiet);
+        // Only now: the server closes connections that are idle for as long as some caches take.
+        let client = runtime.block_on(address.connect())?;
         let mut changes = Rounds::default();
         for change in 0..plan.changes {
             let name = name(change * OWNED % plan.pods);

@@ -21,6 +21,10 @@ use std::error::Error;
 
 use settled_controller::faults::{ExploreError, Options, Report};
 
+/// Much of an exploration is small objects that come and go.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Explore = fn(&Options) -> Result<Vec<Report>, ExploreError>;
 
 const EXAMPLES: [(&str, Explore); 5] = [

@@ -9,12 +9,12 @@ use kube::api::{DeleteParams, Preconditions};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
-use settled_controller::Clock;
 use settled_controller::apply::{Applier, ApplyError};
 use settled_controller::conditions::Conditions;
 use settled_controller::decision::{Companion, CompanionLink};
 use settled_controller::run::Runtime;
 use settled_controller::status::{StatusWriter, WriteError};
+use settled_controller::{Clock, WatchBackoff};
 
 use super::kind::{Site, SiteCondition, SiteReason, SiteStatus};
 
@@ -55,6 +55,7 @@ pub async fn run(runtime: Runtime) {
     let context = Context::new(runtime.client, runtime.clock);
     Controller::new(Api::<Site>::all(client.clone()), watcher::Config::default())
         .owns(Api::<ConfigMap>::all(client), watcher::Config::default())
+        .trigger_backoff(WatchBackoff::default())
         .graceful_shutdown_on(runtime.shutdown.requested())
         .run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(1)), Arc::new(context))
         .for_each(|_| std::future::ready(()))

@@ -14,6 +14,10 @@ use std::error::Error;
 
 use settled_faults::{Fault, Options, explore, explore_server};
 
+/// Much of an exploration is small objects that come and go.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let schedules = words.next().map_or(Ok(10_000), |word| word.parse::<usize>())?;
