@@ -117,7 +117,8 @@ impl Pack {
         let group = group_key(group);
         self.index.extend(kinds.iter().map(|kind| (kind_key(group, kind), self.count)));
         self.count += 1;
-        let (line, place, source) = (rule.line, (start, self.rules.len()), (source_start, self.sources.len()));
+        let (line, place, source) =
+            (rule.line, (start, self.rules.len()), (source_start, self.sources.len()));
         writeln!(
             self.places,
             "    Place {{ file: {file}, line: {line}, rule: {place:?}, source: {source:?}, is_verified: {is_verified} }},"

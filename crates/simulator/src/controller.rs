@@ -30,6 +30,9 @@ const CATCH_UP: Duration = Duration::from_secs(5);
 /// After a reconcile that failed, as client-go's default.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(5), max: Duration::from_secs(1000) };
 
+/// How long changes are gathered, unless a controller says otherwise.
+const BATCH: Duration = Duration::from_millis(10);
+
 /// Why a reconcile failed. It is tried again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -83,8 +86,11 @@ pub(crate) trait Controller: Send + Sync + 'static {
     const WORKERS: usize = 4;
 
     /// How long a change waits for others that are handled with it.
+    ///
+    /// Caches of different kinds are not equally far: what is deleted together with its owner must not be created again because the watch of the owner is a
+    /// little behind.
     fn batch(&self, _change: &AnyChange) -> Duration {
-        Duration::ZERO
+        BATCH
     }
 
     /// The keys that a change concerns.

@@ -74,7 +74,7 @@ fn load(page: &mut Page, directory: &Path, smoke: bool) -> Outcome<bool> {
     let count = if smoke { DEPLOYMENTS / 50 } else { DEPLOYMENTS };
     let file = directory.join("load.yaml");
     std::fs::write(&file, deployments(count))?;
-    let mut run = |speed: &str| -> Outcome<process::Usage> {
+    let run = |speed: &str| -> Outcome<process::Usage> {
         let arguments = ["--nodes", NODES, "--speed", speed];
         let usage = process::run_measured(&mut command(&binary, &arguments, &file))?;
         match usage.exit_code {

@@ -172,6 +172,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let Some(simulated) = on(Side::Simulated, &wanted)? else { return Ok(true) };
     let mut table = Table::new(["scenario", "lines", "only Kubernetes", "only simulated", ""]);
     let (mut agreed, mut report) = (0, String::new());
+    for difference in &differences {
+        println!("may differ ({:?}): {}: {}", difference.right, difference.line, difference.why);
+    }
     for scenario in &wanted {
         let name = &scenario.name;
         let patterns: Vec<Regex> = differences

@@ -202,6 +202,10 @@ impl Controller for Kubelet {
     const NAME: &'static str = "kubelet";
     const WORKERS: usize = 16;
 
+    fn batch(&self, _: &AnyChange) -> Duration {
+        Duration::ZERO
+    }
+
     fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey> {
         match change {
             AnyChange::Pod(change) => {

@@ -354,6 +354,10 @@ impl Controller for Scheduler {
     const NAME: &'static str = "default-scheduler";
     const WORKERS: usize = 1;
 
+    fn batch(&self, _: &AnyChange) -> Duration {
+        Duration::ZERO
+    }
+
     fn wake(&self, change: &AnyChange, _: &Informers) -> Vec<ObjectKey> {
         let mut memory = self.memory();
         match change {
