@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::runtime::events::{Event, EventType, Reporter};
 use kube::{Client, Resource};
@@ -38,7 +38,7 @@ pub(crate) enum Error {
     Request(#[from] kube::Error),
     /// A status could not be written.
     #[error(transparent)]
-    Status(#[from] WriteError),
+    Status(Box<WriteError>),
     /// The watch is behind the last writes.
     #[error("the watch has not shown the last writes within {CATCH_UP:?}")]
     Behind,
@@ -47,10 +47,31 @@ pub(crate) enum Error {
     Failed(String),
 }
 
+impl From<WriteError> for Error {
+    fn from(error: WriteError) -> Self {
+        Self::Status(Box::new(error))
+    }
+}
+
 impl Error {
     /// Has the server answered with this code?
     pub(crate) fn is_code(error: &kube::Error, code: u16) -> bool {
         matches!(error, kube::Error::Api(status) if status.code == code)
+    }
+
+    /// What Go's clients say of it: the message of the server's answer.
+    pub(crate) fn text(error: &kube::Error) -> String {
+        match error {
+            kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    /// Is the namespace being deleted? Then nothing can be created in it.
+    pub(crate) fn is_namespace_terminating(error: &kube::Error) -> bool {
+        let kube::Error::Api(status) = error else { return false };
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
     }
 }
 
@@ -60,6 +81,11 @@ pub(crate) trait Controller: Send + Sync + 'static {
     const NAME: &'static str;
     /// Keys that are reconciled at the same time.
     const WORKERS: usize = 4;
+
+    /// How long a change waits for others that are handled with it.
+    fn batch(&self, _change: &AnyChange) -> Duration {
+        Duration::ZERO
+    }
 
     /// The keys that a change concerns.
     fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey>;
@@ -77,11 +103,13 @@ pub(crate) trait Controller: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Next, Error>> + Send;
 }
 
-/// A write that the watch is to show.
-#[derive(Debug)]
-enum Written {
-    /// A version of an object of a kind, by its place among the informers.
-    Version(usize, ResourceVersion),
+/// Whether a cache that is complete up to a version shows a write.
+type IsShown = dyn Fn(&Informers, Option<&ResourceVersion>) -> bool + Send + Sync;
+
+/// A write that the watch is to show: the kind by its place among the informers, and what its cache then says.
+struct Written {
+    kind: usize,
+    is_shown: Box<IsShown>,
 }
 
 /// What the components of a simulation share.
@@ -128,13 +156,38 @@ impl Context {
     }
 
     fn wrote<K: Informed>(&self, key: &ObjectKey, version: &str) {
-        let written = Written::Version(K::INDEX, ResourceVersion::new(version));
-        self.written
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let version = ResourceVersion::new(version);
+        self.expect::<K>(key, move |_, position| position.is_some_and(|position| position.covers(&version)));
+    }
+
+    /// Expects an object to leave the cache, or to be shown as being deleted.
+    fn deleted<K: Informed>(&self, key: &ObjectKey, observed: &K) {
+        self.expect_change(key, observed, |now: &K| meta::is_deleting(now));
+    }
+
+    /// Expects the cache to show a change of an object, or that it is gone. For writes that may remove it: their answer has its version before.
+    pub(crate) fn expect_change<K: Informed>(
+        &self,
+        key: &ObjectKey,
+        observed: &K,
+        is_changed: impl Fn(&K) -> bool + Send + Sync + 'static,
+    ) {
+        let (object, uid) = (meta::key(observed), meta::uid(observed).to_owned());
+        self.expect::<K>(key, move |informers, _| {
+            K::cache(informers).get(&object).is_none_or(|now| meta::uid(&*now) != uid || is_changed(&now))
+        });
+    }
+
+    fn expect<K: Informed>(
+        &self,
+        key: &ObjectKey,
+        is_shown: impl Fn(&Informers, Option<&ResourceVersion>) -> bool + Send + Sync + 'static,
+    ) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written
             .entry(key.clone())
             .or_default()
-            .push(written);
+            .push(Written { kind: K::INDEX, is_shown: Box::new(is_shown) });
     }
 
     /// Waits until the caches show what was written for a key.
@@ -142,11 +195,9 @@ impl Context {
         let pending = self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         let Some(pending) = pending else { return Ok(()) };
         let caught_up = async {
-            for Written::Version(kind, version) in &pending {
+            for Written { kind, is_shown } in &pending {
                 let mut position = self.informers.position(*kind);
-                let covered =
-                    position.wait_for(|at| at.as_ref().is_some_and(|at| at.covers(version))).await.is_ok();
-                if !covered {
+                if position.wait_for(|position| is_shown(&self.informers, position.as_ref())).await.is_err() {
                     return;
                 }
             }
@@ -202,8 +253,27 @@ impl Context {
         Ok(patched)
     }
 
-    /// Deletes an object in a namespace, unless it was replaced by another one of its name. Gone is fine.
-    pub(crate) async fn delete<K>(&self, key: &ObjectKey, observed: &K) -> Result<(), kube::Error>
+    /// Changes fields of an object in a namespace by a strategic merge patch, whatever was written since it was read, unless it was replaced.
+    pub(crate) async fn patch_strategic<K>(
+        &self,
+        key: &ObjectKey,
+        observed: &K,
+        mut patch: Value,
+    ) -> Result<K, kube::Error>
+    where
+        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        patch["metadata"]["uid"] = meta::uid(observed).into();
+        let api: Api<K> = self.api(meta::namespace(observed));
+        let parameters =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        let patched = api.patch(meta::name(observed), &parameters, &Patch::Strategic(&patch)).await?;
+        self.wrote::<K>(key, patched.meta().resource_version.as_deref().unwrap_or_default());
+        Ok(patched)
+    }
+
+    /// Deletes an object in a namespace, unless it was replaced by another one of its name. Gone is fine: `false`.
+    pub(crate) async fn delete<K>(&self, key: &ObjectKey, observed: &K) -> Result<bool, kube::Error>
     where
         K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
@@ -216,31 +286,73 @@ impl Context {
         key: &ObjectKey,
         observed: &K,
         grace: Option<u32>,
-    ) -> Result<(), kube::Error>
+    ) -> Result<bool, kube::Error>
     where
         K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
-        let parameters = DeleteParams {
-            grace_period_seconds: grace,
-            preconditions: Some(Preconditions {
-                uid: Some(meta::uid(observed).to_owned()),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
+        self.delete_by(key, observed, DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() })
+            .await
+    }
+
+    /// The same with what becomes of the objects that it owns.
+    pub(crate) async fn delete_propagating<K>(
+        &self,
+        key: &ObjectKey,
+        observed: &K,
+        policy: PropagationPolicy,
+    ) -> Result<bool, kube::Error>
+    where
+        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let parameters = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
+        self.delete_by(key, observed, parameters).await
+    }
+
+    async fn delete_by<K>(
+        &self,
+        key: &ObjectKey,
+        observed: &K,
+        mut parameters: DeleteParams,
+    ) -> Result<bool, kube::Error>
+    where
+        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        parameters.preconditions =
+            Some(Preconditions { uid: Some(meta::uid(observed).to_owned()), resource_version: None });
         let api: Api<K> = self.api(meta::namespace(observed));
         match api.delete(meta::name(observed), &parameters).await {
-            Ok(answer) => {
-                // An object that stays for its grace period or its finalizers. Otherwise the answer is a Status.
-                if let Some(object) = answer.left() {
-                    self.wrote::<K>(key, object.meta().resource_version.as_deref().unwrap_or_default());
-                }
-                Ok(())
+            Ok(_) => {
+                // Not by the version of the answer: that of an object that is gone at once is the one before.
+                self.deleted(key, observed);
+                Ok(true)
             }
             // Gone, or another object of the same name.
-            Err(error) if Error::is_code(&error, 404) || Error::is_code(&error, 409) => Ok(()),
+            Err(error) if Error::is_code(&error, 404) || Error::is_code(&error, 409) => {
+                self.deleted(key, observed);
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
+    }
+
+    /// Reads an object from the server, past the cache.
+    pub(crate) async fn fresh<K>(&self, observed: &K) -> Result<K, kube::Error>
+    where
+        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        self.api(meta::namespace(observed)).get(meta::name(observed)).await
+    }
+
+    /// Replaces the status of an object as Go's `UpdateStatus` does: all of it, in the order given, with the annotations where the kind
+    /// permits that. For statuses whose order and times matter; the caller compares.
+    pub(crate) async fn update_status<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
+    where
+        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+    {
+        let api = self.api::<K>(meta::namespace(object));
+        let updated = api.replace_status(meta::name(object), &self.post(), object).await?;
+        self.wrote::<K>(key, updated.meta().resource_version.as_deref().unwrap_or_default());
+        Ok(updated)
     }
 
     /// Writes a status if it differs.
@@ -357,7 +469,10 @@ pub(crate) fn start<C: Controller>(controller: C, shared: &Shared) -> Running {
         move |change: &AnyChange| {
             for key in controller.wake(change, &informers) {
                 let priority = controller.priority(&key, &informers);
-                queue.add(key, priority);
+                match controller.batch(change) {
+                    Duration::ZERO => queue.add(key, priority),
+                    delay => queue.add_after(key, priority, delay),
+                }
             }
         }
     };

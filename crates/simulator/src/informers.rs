@@ -20,6 +20,8 @@ use settled_controller::cache::{Cache, CacheClosed, Change};
 use settled_controller::{Projection, ResourceVersion};
 use tokio::sync::watch;
 
+use crate::meta;
+
 /// Index of Pods by the name of their Node.
 pub(crate) const NODE: &str = "spec.nodeName";
 /// Index of Pods and EndpointSlices by each of their labels: [`label_key`].
@@ -35,8 +37,12 @@ fn label_keys<K: Informed>(object: &K) -> Vec<String> {
         return Vec::new();
     }
     let labels = object.meta().labels.iter().flatten();
-    labels.map(|(label, value)| label_key(crate::meta::namespace(object), label, value)).collect()
+    labels.map(|(label, value)| label_key(meta::namespace(object), label, value)).collect()
 }
+/// Index of objects by their namespace.
+pub(crate) const NAMESPACE: &str = "namespace";
+/// Index of objects without a controller by their namespace.
+const ORPHANS: &str = "orphans";
 
 /// A kind that has an informer.
 pub(crate) trait Informed: Resource<DynamicType = ()> + Sized + 'static {
@@ -55,6 +61,7 @@ macro_rules! informers {
         }
 
         /// A change of an object of any kind.
+        #[allow(dead_code, reason = "some kinds wake no controller")]
         pub(crate) enum AnyChange {
             $($kind(Change<$kind>),)+
         }
@@ -76,6 +83,11 @@ macro_rules! informers {
                         .index_owners()
                         .index_field(NODE)
                         .index_by(LABEL, label_keys::<$kind>)
+                        .index_by(NAMESPACE, |object| vec![meta::namespace(object).to_owned()])
+                        .index_by(ORPHANS, |object| match meta::controller(object) {
+                            None => vec![meta::namespace(object).to_owned()],
+                            Some(_) => Vec::new(),
+                        })
                         .start(),)+
                 }
             }
@@ -135,7 +147,7 @@ impl Informers {
             Some((label, value)) => {
                 self.pods.indexed(LABEL, &label_key(namespace, label, value)).unwrap_or_default()
             }
-            None => self.pods.state_filter(|pod| crate::meta::namespace(pod) == namespace),
+            None => self.pods.state_filter(|pod| meta::namespace(pod) == namespace),
         };
         pods.retain(|pod| crate::selector::matches(Some(selector), pod.metadata.labels.as_ref()));
         pods.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
@@ -160,19 +172,30 @@ impl Informers {
         pods
     }
 
-    /// The Pods that an object controls.
-    pub(crate) fn pods_of(&self, uid: &str) -> Vec<Arc<Pod>> {
-        let mut pods = self.pods.owned_by(uid).unwrap_or_default();
-        pods.retain(|pod| crate::meta::controller(pod.as_ref()).is_some_and(|owner| owner.uid == uid));
-        pods.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
-        pods
+    /// The objects of a kind that an object controls, sorted by name.
+    pub(crate) fn controlled<K: Informed>(&self, uid: &str) -> Vec<Arc<K>> {
+        let mut objects = K::cache(self).owned_by(uid).unwrap_or_default();
+        objects.retain(|object| meta::controller(&**object).is_some_and(|owner| owner.uid == uid));
+        objects.sort_by(|one, other| meta::name(&**one).cmp(meta::name(&**other)));
+        objects
     }
 
-    /// The ReplicaSets that a Deployment controls.
-    pub(crate) fn replica_sets_of(&self, uid: &str) -> Vec<Arc<ReplicaSet>> {
-        let mut sets = self.replica_sets.owned_by(uid).unwrap_or_default();
-        sets.retain(|set| crate::meta::controller(set.as_ref()).is_some_and(|owner| owner.uid == uid));
-        sets.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
-        sets
+    /// The objects of a kind without a controller in a namespace, sorted by name.
+    pub(crate) fn orphans<K: Informed>(&self, namespace: &str) -> Vec<Arc<K>> {
+        let mut objects = K::cache(self).indexed(ORPHANS, namespace).unwrap_or_default();
+        objects.sort_by(|one, other| meta::name(&**one).cmp(meta::name(&**other)));
+        objects
+    }
+
+    /// The objects of a kind in a namespace, sorted by name.
+    pub(crate) fn in_namespace<K: Informed>(&self, namespace: &str) -> Vec<Arc<K>> {
+        let mut objects = K::cache(self).indexed(NAMESPACE, namespace).unwrap_or_default();
+        objects.sort_by(|one, other| meta::name(&**one).cmp(meta::name(&**other)));
+        objects
+    }
+
+    /// The Pods that an object controls.
+    pub(crate) fn pods_of(&self, uid: &str) -> Vec<Arc<Pod>> {
+        self.controlled(uid)
     }
 }

@@ -64,3 +64,18 @@ pub(crate) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRefe
 pub(crate) fn time(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
+
+/// A number of objects for a status.
+pub(crate) fn count(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// A number that Go leaves out if it is zero (`omitempty`).
+pub(crate) fn non_zero(number: i32) -> Option<i32> {
+    Some(number).filter(|number| *number != 0)
+}
+
+/// A list that Go leaves out if it is empty (`omitempty`).
+pub(crate) fn non_empty<T>(list: Vec<T>) -> Option<Vec<T>> {
+    Some(list).filter(|list| !list.is_empty())
+}

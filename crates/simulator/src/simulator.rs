@@ -28,8 +28,12 @@ use crate::volumes::binder::Binder;
 use crate::volumes::class;
 use crate::volumes::phase::VolumePhases;
 use crate::volumes::provisioner::Provisioner;
+use crate::workloads::cron_job::CronJobs;
+use crate::workloads::daemon_set::DaemonSets;
 use crate::workloads::deployment::Deployments;
+use crate::workloads::job::Jobs;
 use crate::workloads::replica_set::ReplicaSets;
+use crate::workloads::stateful_set::StatefulSets;
 
 /// How a simulation is set up.
 #[derive(Clone, Debug)]
@@ -113,8 +117,12 @@ impl Simulator {
                 running.push(start());
             }
         };
-        run(Component::Deployments, &|| controller::start(Deployments::new(&shared), &shared));
-        run(Component::ReplicaSets, &|| controller::start(ReplicaSets::new(&shared), &shared));
+        run(Component::Deployments, &|| controller::start(Deployments, &shared));
+        run(Component::ReplicaSets, &|| controller::start(ReplicaSets, &shared));
+        run(Component::StatefulSets, &|| controller::start(StatefulSets, &shared));
+        run(Component::DaemonSets, &|| controller::start(DaemonSets::default(), &shared));
+        run(Component::Jobs, &|| controller::start(Jobs, &shared));
+        run(Component::CronJobs, &|| controller::start(CronJobs, &shared));
         run(Component::EndpointSlices, &|| controller::start(EndpointSlices::new(), &shared));
         run(Component::Volumes, &|| controller::start(Binder::new(&shared), &shared));
         run(Component::Volumes, &|| controller::start(VolumePhases::new(&shared), &shared));

@@ -12,15 +12,16 @@ use settled_simulator::{LogError, Options, Simulator};
 const BEGIN: i64 = 1_767_225_600;
 
 /// A simulated cluster.
-pub struct Cluster {
-    pub server: Server,
-    pub client: Client,
-    pub clock: Clock,
+#[allow(dead_code, reason = "not every test reads all of it")]
+pub(crate) struct Cluster {
+    pub(crate) server: Server,
+    pub(crate) client: Client,
+    pub(crate) clock: Clock,
     _simulator: Simulator,
 }
 
 /// Starts a cluster. In a runtime whose time is paused.
-pub async fn cluster(change: impl FnOnce(&mut Options)) -> Cluster {
+pub(crate) async fn cluster(change: impl FnOnce(&mut Options)) -> Cluster {
     let clock = Clock::following_tokio(Timestamp::from_second(BEGIN).expect("a time"));
     let mut config = Config::default();
     let now = clock.clone();
@@ -44,6 +45,6 @@ pub async fn cluster(change: impl FnOnce(&mut Options)) -> Cluster {
 }
 
 /// Lets virtual time pass.
-pub async fn pass(seconds: u64) {
+pub(crate) async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
