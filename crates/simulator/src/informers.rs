@@ -61,6 +61,7 @@ macro_rules! informers {
         }
 
         /// A change of an object of any kind.
+        #[allow(dead_code, reason = "some kinds wake no controller")]
         pub(crate) enum AnyChange {
             $($kind(Change<$kind>),)+
         }

@@ -12,6 +12,7 @@ use settled_simulator::{LogError, Options, Simulator};
 const BEGIN: i64 = 1_767_225_600;
 
 /// A simulated cluster.
+#[allow(dead_code, reason = "not every test reads all of it")]
 pub(crate) struct Cluster {
     pub(crate) server: Server,
     pub(crate) client: Client,

@@ -15,6 +15,7 @@ mod volumes;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{
     Binding, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod, PodCondition,
