@@ -40,6 +40,32 @@ struct Pack {
     rules: Vec<u8>,
     sources: Vec<u8>,
     texts: String,
+    /// For each kind the status of an object that is done, a line each.
+    examples: Vec<u8>,
+}
+
+/// Adds the status of the first case of each kind that is Current, unless that says only that it is suspended.
+fn examples(file: &Path, out: &mut Vec<u8>) -> io::Result<()> {
+    let Ok(text) = fs::read_to_string(file) else { return Ok(()) };
+    let cases = json_of(&text).map_err(io::Error::other)?;
+    let cases: serde_json::Value = serde_json::from_slice(&cases)?;
+    let mut seen = std::collections::BTreeSet::new();
+    for case in cases["cases"].as_array().into_iter().flatten() {
+        let (object, expect) = (&case["object"], &case["expect"]);
+        let is_done = expect["status"] == "Current" && expect["reason"] != "Suspended";
+        let status = object["status"].as_object().filter(|status| is_done && !status.is_empty());
+        let (Some(status), Some(version), Some(kind)) =
+            (status, object["apiVersion"].as_str(), object["kind"].as_str())
+        else {
+            continue;
+        };
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        if seen.insert((group.to_owned(), kind.to_owned())) {
+            serde_json::to_writer(&mut *out, &(group, kind, status))?;
+            out.push(b'\n');
+        }
+    }
+    Ok(())
 }
 
 fn main() -> io::Result<()> {
@@ -65,12 +91,13 @@ fn main() -> io::Result<()> {
             pack.add(number, group, &rule).map_err(|error| wrong(rule.line, &error))?;
         }
         pack.texts.push_str(&text);
+        examples(&folder.join(format!("{group}.test.yaml")), &mut pack.examples)?;
         writeln!(pack.names, "    \"builtin:{group}.yaml\",").map_err(io::Error::other)?;
         writeln!(pack.ends, "    {},", pack.texts.len()).map_err(io::Error::other)?;
     }
     pack.index.sort_unstable();
     let suffixes: Vec<&String> = groups.iter().filter(|group| group.starts_with('_')).collect();
-    let Pack { names, ends, places, index, count, rules, sources, texts } = pack;
+    let Pack { names, ends, places, index, count, rules, sources, texts, examples } = pack;
     let code = format!(
         "pub(crate) const COUNT: usize = {count};\n\
          static NAMES: [&str; {}] = [\n{names}];\n\
@@ -88,6 +115,7 @@ fn main() -> io::Result<()> {
     write("rules.bin", &rules)?;
     write("sources.deflate", &compressed(&sources)?)?;
     write("texts.deflate", &compressed(texts.as_bytes())?)?;
+    write("examples.deflate", &compressed(&examples)?)?;
     write("pack.rs", code.as_bytes())
 }
 

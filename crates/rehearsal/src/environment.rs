@@ -10,6 +10,7 @@ use settled_simulator::customs::Customs;
 use settled_simulator::scenario::{Scenario, Unmatched};
 use settled_simulator::{Simulator, nodes::NodeSpec};
 
+use crate::logs::serve_logs;
 use crate::speed::{Speed, keep_pace};
 use crate::watchdog::{self, Watchdog};
 
@@ -94,6 +95,7 @@ impl Environment {
         simulation.scenario = scenario.with_seed(seed);
         simulation.customs = customs;
         let simulator = Simulator::start(server.client(), simulation).await?;
+        serve_logs(&server, &simulator);
         keep_pace(speed);
         let watchdog = Watchdog::start(&server);
         Ok(Self { server, clock, watchdog, simulator })

@@ -4,12 +4,15 @@ mod availability;
 mod environment;
 pub mod findings;
 pub mod import;
+mod logs;
 pub mod prepare;
 mod speed;
 mod watchdog;
 
 pub use availability::{Availability, Lowest};
 pub use environment::{Environment, Loop, Options, StartError};
+pub use logs::serve_logs;
+pub use settled_simulator::customs::{CustomResources, CustomStep, Customs};
 pub use settled_simulator::nodes::{NodeSpec, NodeSpecError};
 pub use settled_simulator::scenario::{Scenario, ScenarioErrors};
 pub use settled_simulator::{

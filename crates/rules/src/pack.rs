@@ -26,6 +26,13 @@ include!(concat!(env!("OUT_DIR"), "/pack.rs"));
 static TEXTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/texts.deflate"));
 static SOURCES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sources.deflate"));
 
+static EXAMPLES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/examples.deflate"));
+
+/// Lines of group, kind and status.
+pub(crate) fn examples() -> String {
+    decompress(EXAMPLES)
+}
+
 fn decompress(packed: &[u8]) -> String {
     let mut text = String::new();
     // The build script wrote them: they are not damaged.

@@ -2,6 +2,7 @@
 
 mod against;
 pub(crate) mod cast;
+mod customs;
 mod demo;
 mod ending;
 mod network;

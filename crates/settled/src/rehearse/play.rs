@@ -11,11 +11,13 @@ use settled_tracker::report::Counts;
 use settled_tracker::{Cluster, Outcome, Report, Target, WaitCondition};
 
 use super::cast::Cast;
+use super::customs;
 use super::ending::{endless, lost_availability, stuck, unfinished};
 use super::network;
 use super::report::{self, Row};
 use super::sources::Source;
 use super::stage::Stage;
+use crate::arguments;
 use crate::cli::rehearse::RehearsalOptions;
 use crate::error::CommandError;
 use crate::progress::{Ended, Signals};
@@ -71,6 +73,7 @@ impl Play<'_> {
         options.seed = self.options.seed;
         options.speed = self.speed;
         options.scenario = self.scenario.clone();
+        options.customs = customs::of_pack(arguments::rule_set(&self.options.rules)?);
         if let Some(nodes) = &self.options.nodes {
             options.nodes.clone_from(&nodes.0);
         }
@@ -279,7 +282,9 @@ impl Play<'_> {
         // Nobody plays the controllers of other kinds than those that the server begins with.
         let mut opaque: BTreeMap<(String, String), usize> = BTreeMap::new();
         for (index, manifest) in manifests.iter().chain(&before).enumerate() {
-            if !is_served(manifest.group(), &manifest.kind) {
+            let Manifest { api_version, kind, namespace, name, .. } = manifest;
+            let is_played = || customs::is_played(api_version, kind, namespace, name, &self.scenario);
+            if !is_served(manifest.group(), kind) && !is_played() {
                 opaque.entry((manifest.group().to_owned(), manifest.kind.clone())).or_insert(index);
             }
         }

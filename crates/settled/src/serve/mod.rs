@@ -15,7 +15,7 @@ use std::sync::Arc;
 use settled_apiserver::auth::Tokens;
 use settled_apiserver::auth::certificates::{CertificateOptions, write_private};
 use settled_apiserver::{BackendError, Config, FeatureGates, Server, ServiceRange, StartError};
-use settled_rehearsal::{Simulator, SimulatorOptions};
+use settled_rehearsal::{Simulator, SimulatorOptions, serve_logs};
 
 use self::directory::{Directory, is_memory};
 use self::kubeconfig::Merged;
@@ -94,7 +94,10 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
                 options.scenario = crate::rehearse::scenario(path)?;
             }
             let started = Simulator::start(server.client(), options).await;
-            Some(started.map_err(|error| CommandError::input_error("cannot start the simulation", error))?)
+            let simulator =
+                started.map_err(|error| CommandError::input_error("cannot start the simulation", error))?;
+            serve_logs(&server, &simulator);
+            Some(simulator)
         }
         None => None,
     };

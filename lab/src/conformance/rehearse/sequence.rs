@@ -144,11 +144,23 @@ pub(super) fn lines(recorded: &[Recorded], namespace: &str) -> Vec<String> {
     for ((kind, name, _), history) in &objects {
         let name = names.of(kind, name);
         let Some(last) = history.last() else { continue };
-        for (type_, states) in conditions(history, &names) {
+        for (type_, mut states) in conditions(history, &names) {
+            // Whether these are seen on the way depends on how many Pods become ready at once.
+            let last = states.len().saturating_sub(1);
+            let mut number = 0;
+            states.retain(|state| {
+                let is_passed =
+                    ["NewReplicaSetCreated", "ReplicaSetUpdated"].iter().any(|on_way| state.contains(on_way));
+                number += 1;
+                !is_passed || number > last
+            });
             lines.push(format!("{name} | condition {type_}: {}", states.join(" > ")));
         }
         if last.kind == "DELETED" {
-            lines.push(format!("{name} | deleted"));
+            let line = format!("{name} | deleted");
+            // kwok may delete a Pod of a StatefulSet again that it has just seen created.
+            let is_again = kind == "Pod" && lines.contains(&line) && !line.contains('*');
+            lines.extend((!is_again).then_some(line));
             continue;
         }
         let mut state = last.object.get("status").cloned().unwrap_or_default();
