@@ -18,8 +18,6 @@ pub(super) struct Metadata {
     #[serde(default)]
     pub(super) namespace: String,
     #[serde(default)]
-    pub(super) name: String,
-    #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
 }
 

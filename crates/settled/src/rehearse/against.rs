@@ -19,12 +19,15 @@ use crate::session;
 /// How long reading may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Live objects, and findings about those that could not be read.
+pub(super) type Read = (Vec<Source>, Vec<Finding>);
+
 /// Reads what is in the namespaces of the manifests, and findings about what could not be read. None if it was interrupted.
 pub(super) fn read(
     context: &str,
     kubeconfig: Option<&Path>,
     sources: &[Source],
-) -> Result<Option<(Vec<Source>, Vec<Finding>)>, CommandError> {
+) -> Result<Option<Read>, CommandError> {
     let args = ClusterArgs {
         context: Some(context.to_owned()).filter(|context| !context.is_empty()),
         kubeconfig: kubeconfig.map(Path::to_owned),
