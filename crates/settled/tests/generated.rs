@@ -33,6 +33,7 @@ fn manual_pages_are_there_for_all_commands() {
     settled-apply.1
     settled-augment.1
     settled-completions.1
+    settled-demo.1
     settled-events.1
     settled-man.1
     settled-netpol-check.1
@@ -43,6 +44,8 @@ fn manual_pages_are_there_for_all_commands() {
     settled-netpol-reach.1
     settled-netpol-report.1
     settled-netpol.1
+    settled-play.1
+    settled-rehearse.1
     settled-rules-explain.1
     settled-rules-import.1
     settled-rules-list.1
