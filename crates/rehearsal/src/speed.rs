@@ -36,7 +36,7 @@ impl FromStr for Speed {
     }
 }
 
-/// A runtime of one thread with virtual time. With [`Speed::Times`], [`keep_pace`] has to be called in it.
+/// A runtime of one thread with virtual time. [`Environment::start`](crate::Environment::start) keeps the pace.
 ///
 /// # Errors
 /// The operating system refuses it.
