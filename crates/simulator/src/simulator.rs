@@ -104,7 +104,8 @@ impl Simulator {
         let Options { components, nodes, storage_class, clock, scenario, customs } = options;
         let informers = Arc::new(Informers::start(&client));
         let mut changes = informers.changes();
-        nodes::create(&client, &nodes, &clock).await?;
+        let created = nodes::create(&client, &nodes, &clock).await;
+        created.map_err(|(name, source)| StartError::Node { name, source })?;
         if storage_class && components.has(Component::Volumes) {
             class::create_default(&client).await.map_err(StartError::StorageClass)?;
         }

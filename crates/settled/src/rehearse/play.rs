@@ -106,7 +106,7 @@ impl Play<'_> {
         let sources = &*self.sources;
         let (mut findings, opaque) = self.prepare(environment, cluster).await?;
         findings.extend(self.notes.iter().cloned());
-        let mut stage = Stage::new(self, cluster.clone())?;
+        let mut stage = Stage::new(self.options, self.namespace, cluster.clone())?;
         stage.opaque = opaque;
         if !self.before.is_empty() {
             let Some(staged) = stage.quietly(self.before.iter().collect(), signals).await? else {

@@ -8,12 +8,12 @@ use settled_tracker::apply::{ApplyEvent, ApplyOptions, ApplyReport};
 use settled_tracker::request::{Causes, EvidenceOptions, KindName};
 use settled_tracker::{Cluster, Limits, ObjectId, Outcome, Request, Target, WaitCondition, apply};
 
-use super::play::Play;
 use super::refusal;
 use super::sources::Source;
 use crate::apply::{Reporter, Watched};
 use crate::arguments;
 use crate::cause::Cause;
+use crate::cli::rehearse::RehearsalOptions;
 use crate::cluster;
 use crate::error::CommandError;
 use crate::progress::Signals;
@@ -21,7 +21,8 @@ use crate::session;
 
 /// What all stages share.
 pub(super) struct Stage<'a> {
-    play: &'a Play<'a>,
+    options: &'a RehearsalOptions,
+    namespace: &'a str,
     cluster: Cluster,
     pub(super) conditions: Vec<WaitCondition>,
     pub(super) limits: Limits,
@@ -76,9 +77,13 @@ pub(super) fn index_of(sources: &[Source], object: &ObjectId) -> Option<usize> {
 }
 
 impl<'a> Stage<'a> {
-    pub(super) fn new(play: &'a Play<'a>, cluster: Cluster) -> Result<Self, CommandError> {
-        let (conditions, limits) = cluster::policy(&play.options.policy)?;
-        Ok(Self { play, cluster, conditions, limits, opaque: BTreeSet::new() })
+    pub(super) fn new(
+        options: &'a RehearsalOptions,
+        namespace: &'a str,
+        cluster: Cluster,
+    ) -> Result<Self, CommandError> {
+        let (conditions, limits) = cluster::policy(&options.policy)?;
+        Ok(Self { options, namespace, cluster, conditions, limits, opaque: BTreeSet::new() })
     }
 
     /// Applies manifests. None if the user does not want to wait for it.
@@ -89,10 +94,8 @@ impl<'a> Stage<'a> {
         signals: &mut Signals,
     ) -> Result<Option<Staged>, CommandError> {
         let objects = sources.iter().map(|source| source.json()).collect();
-        let options =
-            ApplyOptions { namespace: Some(self.play.namespace.to_owned()), ..ApplyOptions::default() };
-        let mut reporter =
-            Reporter::new(self.play.options.output.into(), self.play.options.show.quiet || !is_shown);
+        let options = ApplyOptions { namespace: Some(self.namespace.to_owned()), ..ApplyOptions::default() };
+        let mut reporter = Reporter::new(self.options.output.into(), self.options.show.quiet || !is_shown);
         let mut staged = Staged::default();
         let each = |event: ApplyEvent| match event {
             // It becomes a finding.
@@ -118,14 +121,12 @@ impl<'a> Stage<'a> {
     }
 
     fn request(&self, targets: Vec<Target>, causes: Causes) -> Result<Request, CommandError> {
-        let rules = arguments::rule_set(&self.play.options.rules)?;
-        let mut request =
-            cluster::look(targets, Some(self.play.namespace), rules, self.play.options.evaluation);
+        let rules = arguments::rule_set(&self.options.rules)?;
+        let mut request = cluster::look(targets, Some(self.namespace), rules, self.options.evaluation);
         request.conditions.clone_from(&self.conditions);
         request.limits = self.limits.clone();
-        request.evidence =
-            EvidenceOptions { events: true, log_lines: self.play.options.evidence.log_lines() };
-        request.live_logs = self.play.options.evidence.live_logs();
+        request.evidence = EvidenceOptions { events: true, log_lines: self.options.evidence.log_lines() };
+        request.live_logs = self.options.evidence.live_logs();
         request.causes = causes;
         request.started = Some(tokio::time::Instant::now());
         Ok(request)

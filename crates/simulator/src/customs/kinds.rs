@@ -24,7 +24,7 @@ pub(super) struct Kind {
 impl Kind {
     pub(super) fn new(client: &Client, resource: ApiResource, is_namespaced: bool, has_status: bool) -> Self {
         let cache = Cache::<DynamicObject>::of_resource(client.clone(), &resource).start();
-        Self { resource, is_namespaced, has_status, cache, queue: super::queue() }
+        Self { resource, is_namespaced, has_status, cache, queue: super::step::queue() }
     }
 }
 
@@ -35,7 +35,7 @@ pub(super) fn resource_of(definition: &CustomResourceDefinition) -> Option<(ApiR
     let spec = &definition.spec;
     let served = || spec.versions.iter().filter(|version| version.served);
     let version = served().find(|version| version.storage).or_else(|| served().next())?;
-    let resource = super::resource(&spec.group, &version.name, &spec.names.kind, &spec.names.plural);
+    let resource = super::step::resource(&spec.group, &version.name, &spec.names.kind, &spec.names.plural);
     let has_status = version.subresources.as_ref().is_some_and(|subresources| subresources.status.is_some());
     Some((resource, spec.scope == "Namespaced", has_status))
 }

@@ -3,46 +3,25 @@
 mod gateway;
 mod kinds;
 mod play;
+mod step;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::ApiResource;
 use serde_json::Value;
 use settled_controller::ObjectKey;
 use settled_controller::cache::Cache;
-use settled_controller::queue::{Backoff, Queue};
 use settled_controller::worker::{self, Next};
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::kinds::{Kind, Kinds};
 use self::play::{Played, Timeline};
+pub use self::step::CustomStep;
 use crate::controller::{Error, Shared};
-
-/// After a write that failed, as client-go's default.
-const BACKOFF: Backoff = Backoff { first: Duration::from_millis(5), max: Duration::from_secs(1000) };
-
-/// A status that a controller writes some time after an object was created or its generation changed.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct CustomStep {
-    /// How long after.
-    pub after: Duration,
-    /// The whole status.
-    pub status: Value,
-}
-
-impl CustomStep {
-    /// A status after a time.
-    #[must_use]
-    pub const fn new(after: Duration, status: Value) -> Self {
-        Self { after, status }
-    }
-}
 
 /// What the controllers of custom resources report, for those that the scenario does not mention.
 pub trait CustomResources: Send + Sync {
@@ -200,14 +179,4 @@ impl Player {
         }
         Ok(next.map_or(Next::AwaitChange, Next::RequeueAfter))
     }
-}
-
-/// A queue for the objects of a kind.
-fn queue() -> Queue<ObjectKey> {
-    Queue::new(BACKOFF)
-}
-
-/// The resource of a kind.
-fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
 }

@@ -9,7 +9,7 @@ use kube::api::DynamicObject;
 use serde_json::{Map, Value};
 use settled_controller::ObjectKey;
 
-use super::CustomStep;
+use super::step::CustomStep;
 use crate::meta;
 
 /// When the present generations of objects were seen for the first time.

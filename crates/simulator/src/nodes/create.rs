@@ -14,18 +14,21 @@ use settled_controller::Clock;
 use super::spec::NodeSpec;
 use super::status;
 use crate::meta;
-use crate::simulator::StartError;
 
 /// The namespace of the leases of kubelets.
 pub(super) const LEASES: &str = "kube-node-lease";
 /// How long a lease lasts.
 const LEASE_SECONDS: i32 = 40;
 
-/// Creates Nodes that are ready; those that exist stay.
-pub(crate) async fn create(client: &Client, nodes: &[NodeSpec], clock: &Clock) -> Result<(), StartError> {
+/// Creates Nodes that are ready; those that exist stay. An error has the name of the Node.
+pub(crate) async fn create(
+    client: &Client,
+    nodes: &[NodeSpec],
+    clock: &Clock,
+) -> Result<(), (String, kube::Error)> {
     let api: Api<Node> = Api::all(client.clone());
     for (number, spec) in nodes.iter().enumerate() {
-        let failed = |source| StartError::Node { name: spec.name.clone(), source };
+        let failed = |source| (spec.name.clone(), source);
         let mut labels = spec.labels.clone();
         for (key, value) in [
             ("kubernetes.io/hostname", &*spec.name),

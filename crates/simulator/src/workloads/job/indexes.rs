@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
 
 /// The annotation and label with the index of a Pod.
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
@@ -111,6 +112,19 @@ pub(super) fn index_of(pod: &Pod) -> Option<i32> {
 /// The indexes of Pods.
 pub(super) fn indexes_of<'p>(pods: impl IntoIterator<Item = &'p Pod>) -> BTreeSet<i32> {
     pods.into_iter().filter_map(index_of).collect()
+}
+
+/// Annotations with the failures of an index so far.
+pub(super) const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+pub(super) const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
+
+/// The failures of the index of a Pod before it: counted and ignored.
+pub(super) fn index_failures(pod: &Pod) -> (i32, i32) {
+    let number = |name: &str| {
+        let text = pod.annotations().get(name)?;
+        text.parse::<i32>().ok().filter(|number| *number >= 0)
+    };
+    (number(FAILURES).unwrap_or_default(), number(IGNORED_FAILURES).unwrap_or_default())
 }
 
 #[cfg(test)]

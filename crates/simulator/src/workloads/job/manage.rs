@@ -6,9 +6,8 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::{
     Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodTemplateSpec,
 };
-use kube::ResourceExt as _;
 
-use super::indexes::{INDEX, index_of, indexes_of};
+use super::indexes::{FAILURES, IGNORED_FAILURES, INDEX, index_failures, index_of, indexes_of};
 use super::policy::{self, Failures, Verdict};
 use super::sync::Sync;
 use super::{TRACKING, is_tracked, untrack};
@@ -18,9 +17,6 @@ use crate::pod;
 use crate::workloads::pod_control::{self, BURST, slow_start};
 use crate::workloads::pods_to_delete::sort_active;
 
-/// Annotations with the failures of an index so far.
-const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 /// The longest prefix of a generated name.
 const MAX_PREFIX: usize = 58;
 
@@ -156,15 +152,6 @@ fn indexes_to_add(sync: &mut Sync<'_>, count: usize) -> Vec<i32> {
         sync.requeue(next);
     }
     now
-}
-
-/// The failures of the index of a Pod before it: counted and ignored.
-pub(super) fn index_failures(pod: &Pod) -> (i32, i32) {
-    let number = |name: &str| {
-        let text = pod.annotations().get(name)?;
-        text.parse::<i32>().ok().filter(|number| *number >= 0)
-    };
-    (number(FAILURES).unwrap_or_default(), number(IGNORED_FAILURES).unwrap_or_default())
 }
 
 fn new_pod(sync: &Sync<'_>, template: &PodTemplateSpec, index: Option<i32>) -> Pod {

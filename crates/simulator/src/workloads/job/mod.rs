@@ -3,6 +3,7 @@
 mod indexes;
 mod manage;
 mod policy;
+mod steps;
 mod sync;
 mod track;
 
@@ -68,7 +69,7 @@ impl Controller for Jobs {
             release(context, key, Some(&job)).await?;
             return expire(context, key, &job, finished).await;
         }
-        sync::run(context, key, &job).await
+        steps::run(context, key, &job).await
     }
 }
 

@@ -9,15 +9,13 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::events::EventType;
 use settled_controller::ObjectKey;
-use settled_controller::worker::Next;
 
-use super::indexes::{Indexes, index_of, indexes_of};
+use super::indexes::{Indexes, index_failures, index_of, indexes_of};
+use super::is_tracked;
 use super::policy::{self, Failures, Verdict};
-use super::{is_tracked, manage, track};
-use crate::controller::{Context, Error};
+use crate::controller::Context;
 use crate::meta;
 use crate::pod;
-use crate::workloads::claim;
 
 pub(super) const FAILURE_TARGET: &str = "FailureTarget";
 pub(super) const SUCCESS_MET: &str = "SuccessCriteriaMet";
@@ -85,25 +83,8 @@ pub(super) fn ensure(conditions: &mut Vec<JobCondition>, new: JobCondition) -> b
     }
 }
 
-/// Brings a Job that is not finished closer to its end.
-pub(super) async fn run(context: &Context, key: &ObjectKey, job: &Job) -> Result<Next, Error> {
-    let Some(spec) = job.spec.clone() else { return Ok(Next::AwaitChange) };
-    let Some(selector) = spec.selector.clone() else { return Ok(Next::AwaitChange) };
-    if !matches!(spec.completion_mode.as_deref(), None | Some("NonIndexed" | "Indexed")) {
-        let note = "Skipped Job sync because completion mode is unknown".to_owned();
-        context.event(job, EventType::Warning, "UnknownCompletionMode", "UnknownCompletionMode", note);
-        return Ok(Next::AwaitChange);
-    }
-    let pods = claim::claim(context, key, job, &selector, |_: &Pod| true).await?;
-    let mut sync = Sync::new(context, key, job.clone(), spec, pods);
-    let managed = sync.decide().await;
-    track::run(&mut sync).await?;
-    managed?;
-    Ok(sync.requeue.map_or(Next::AwaitChange, Next::RequeueAfter))
-}
-
 impl<'a> Sync<'a> {
-    fn new(
+    pub(super) fn new(
         context: &'a Context,
         key: &'a ObjectKey,
         mut job: Job,
@@ -215,46 +196,8 @@ impl<'a> Sync<'a> {
         condition(FAILURE_TARGET, "True", reason, message.to_owned(), self.now)
     }
 
-    /// Whether the Job is finished; if not, Pods are created and deleted.
-    async fn decide(&mut self) -> Result<(), Error> {
-        self.find_end();
-        let mut active = meta::count(self.active.len());
-        let mut result = Ok(());
-        if self.finished.is_some() {
-            let deleted = manage::delete_active(self).await;
-            if deleted.count != active {
-                self.finished = None;
-            }
-            active -= deleted.count;
-            self.terminating += deleted.count;
-            self.ready -= deleted.ready;
-            result = deleted.result;
-        } else {
-            let is_managed = !meta::is_deleting(&self.job);
-            if is_managed {
-                (active, result) = manage::run(self).await;
-            }
-            let is_complete = match self.spec.completions {
-                None => self.succeeded > 0 && active == 0,
-                Some(completions) => self.succeeded >= completions && active == 0,
-            };
-            if is_complete {
-                let message = "Reached expected number of succeeded pods".to_owned();
-                self.finished = Some(condition(SUCCESS_MET, "True", "CompletionsReached", message, self.now));
-            } else if is_managed {
-                self.report_suspension();
-            }
-        }
-        let (ready, terminating) = (self.ready, self.terminating);
-        let status = self.job.status.get_or_insert_default();
-        status.active = meta::non_zero(active);
-        status.ready = Some(ready);
-        status.terminating = Some(terminating);
-        result
-    }
-
     /// Success or failure, as far as the Pods that have finished decide it.
-    fn find_end(&mut self) {
+    pub(super) fn find_end(&mut self) {
         let status = self.job.status.clone().unwrap_or_default();
         let of_type = |type_: &str| {
             status
@@ -334,7 +277,7 @@ impl<'a> Sync<'a> {
         match self.verdict(pod) {
             Verdict::FailIndex => true,
             Verdict::Ignore => false,
-            Verdict::Count | Verdict::FailJob(_) => manage::index_failures(pod).0 >= limit,
+            Verdict::Count | Verdict::FailJob(_) => index_failures(pod).0 >= limit,
         }
     }
 
@@ -349,7 +292,7 @@ impl<'a> Sync<'a> {
                 continue;
             }
             let rank = |pod: &Pod| {
-                let (counted, ignored) = manage::index_failures(pod);
+                let (counted, ignored) = index_failures(pod);
                 (counted + ignored, policy::finished_at(pod))
             };
             if delayed.get(&index).is_none_or(|other| rank(other) <= rank(pod)) {
@@ -387,7 +330,7 @@ impl<'a> Sync<'a> {
         if limit == 0 { restarts > 0 } else { restarts >= limit }
     }
 
-    fn report_suspension(&mut self) {
+    pub(super) fn report_suspension(&mut self) {
         let now = self.now;
         let (status, reason, message, event) = match self.is_suspended() {
             true => ("True", "JobSuspended", "Job suspended", "Suspended"),
