@@ -1,4 +1,4 @@
-//! Builds of the workspace's examples, with the features that other builds of a CI run have, so that dependencies are built once.
+//! Builds of other programs of the workspace, with the features that other builds of a CI run have, so that dependencies are built once.
 
 use std::env;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::{Outcome, corpora, process};
 
-/// With what an example shares its dependencies.
+/// With what a program shares its dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beside {
     /// The tests of the workspace, which have built it already.
@@ -19,10 +19,23 @@ pub(crate) enum Beside {
 
 /// Builds an example of a package and returns the program.
 pub(crate) fn build(package: &str, name: &str, beside: Beside) -> Outcome<PathBuf> {
+    let directory = compile(package, &["--example", name], beside)?;
+    Ok(directory.join("examples").join(name))
+}
+
+/// Builds the suites that are compared with reference implementations, those of the API server beside the tests alone.
+pub(crate) fn reference(beside: Beside) -> Outcome<PathBuf> {
+    const NAME: &str = "settled-reference";
+    let features: &[&str] = if beside == Beside::Tests { &[] } else { &["--no-default-features"] };
+    Ok(compile(NAME, &[&["--bin", NAME], features].concat(), beside)?.join(NAME))
+}
+
+/// Compiles a program, and returns the directory of the profile.
+fn compile(package: &str, program: &[&str], beside: Beside) -> Outcome<PathBuf> {
     let own = env::current_exe()?;
     let directory = own.parent().ok_or("this program is in no directory")?;
     let mut command = Command::new("cargo");
-    command.args(["build", "--quiet", "--locked", "--example", name]);
+    command.args(["build", "--quiet", "--locked"]).args(program);
     let directory = match beside {
         Beside::Tests => {
             command.arg("--workspace");
@@ -37,7 +50,7 @@ pub(crate) fn build(package: &str, name: &str, beside: Beside) -> Outcome<PathBu
         }
     };
     if !process::passes(command.current_dir(corpora::root()))? {
-        return Err(format!("the example {name} of {package} does not build").into());
+        return Err(format!("{} of {package} does not build", program.join(" ")).into());
     }
-    Ok(directory.join("examples").join(name))
+    Ok(directory)
 }

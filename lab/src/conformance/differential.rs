@@ -1,5 +1,5 @@
-//! Differential tests of libraries: an example of the crate generates inputs from a seed, compares its results with
-//! those of a Go program in `conformance/`, and exits with 1 if they differ.
+//! Differential tests of libraries: suites of `settled-reference`, which generate inputs from a seed, compare results with
+//! those of a Go program in `conformance/`, and exit with 1 if they differ.
 
 use std::process::Command;
 
@@ -9,12 +9,10 @@ use crate::{Outcome, corpora, process};
 
 const SEED: u64 = 1;
 
-/// A suite, and the invocation of its example.
+/// A suite, and its invocation.
 pub(crate) struct Suite {
     /// Name of the suite, and of the Go program's directory in `conformance/`.
     pub(crate) name: &'static str,
-    package: &'static str,
-    example: &'static str,
     /// Optimized if unoptimized code would dominate the time.
     beside: Beside,
     runs: &'static [Run],
@@ -26,22 +24,16 @@ type Run = (&'static [&'static str], u32, u32);
 pub(crate) const SUITES: [Suite; 6] = [
     Suite {
         name: "managed-fields",
-        package: "settled-managed-fields",
-        example: "differential",
         beside: Beside::Lab,
         runs: &[(&["merge"], 80_000, 80_000), (&["kubernetes"], 25_000, 25_000), (&["schema"], 1_500, 1_500)],
     },
     Suite {
         name: "cel",
-        package: "settled-cel",
-        example: "differential",
         beside: Beside::Lab,
         runs: &[(&["crates/cel/tests/cases/recorded.jsonl"], 0, 0), (&["--random"], 1_000, 10_000)],
     },
     Suite {
         name: "patch",
-        package: "settled-patch",
-        example: "differential",
         beside: Beside::Lab,
         runs: &[
             (&["json"], 20_000, 60_000),
@@ -50,27 +42,9 @@ pub(crate) const SUITES: [Suite; 6] = [
             (&["strategic"], 20_000, 60_000),
         ],
     },
-    Suite {
-        name: "schema",
-        package: "settled-schema",
-        example: "differential",
-        beside: Beside::Lab,
-        runs: &[(&[], 20_000, 60_000)],
-    },
-    Suite {
-        name: "selectors",
-        package: "settled-apiserver",
-        example: "selectors",
-        beside: Beside::Tests,
-        runs: &[(&[], 60_000, 60_000)],
-    },
-    Suite {
-        name: "protobuf",
-        package: "settled-apiserver",
-        example: "protobuf",
-        beside: Beside::Tests,
-        runs: &[(&[], 5_000, 30_000)],
-    },
+    Suite { name: "schema", beside: Beside::Lab, runs: &[(&[], 20_000, 60_000)] },
+    Suite { name: "selectors", beside: Beside::Tests, runs: &[(&[], 60_000, 60_000)] },
+    Suite { name: "protobuf", beside: Beside::Tests, runs: &[(&[], 5_000, 30_000)] },
 ];
 
 /// Number of inputs.
@@ -106,10 +80,10 @@ pub(crate) fn find(name: &str) -> Option<&'static Suite> {
 }
 
 impl Suite {
-    /// The command that runs the example.
-    pub(crate) fn example(&self) -> Outcome<Command> {
-        let mut command = Command::new(examples::build(self.package, self.example, self.beside)?);
-        command.current_dir(corpora::root());
+    /// The command that runs it.
+    pub(crate) fn command(&self) -> Outcome<Command> {
+        let mut command = Command::new(examples::reference(self.beside)?);
+        command.arg(self.name).current_dir(corpora::root());
         Ok(command)
     }
 
@@ -126,7 +100,7 @@ impl Suite {
         for (words, quick, full) in self.runs {
             let count = if size.quick { quick } else { full };
             println!("\n{} {} {count}", self.name, words.join(" "));
-            let mut command = self.example()?;
+            let mut command = self.command()?;
             command.arg(&program).args(*words);
             // `None` if the inputs are in a file.
             if *count > 0 {

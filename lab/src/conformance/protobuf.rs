@@ -19,7 +19,7 @@ pub(crate) fn record() -> Outcome<bool> {
         Oracle::Skipped(why) => return Err(why.into()),
     };
     let suite = differential::find("protobuf").ok_or("there is no suite protobuf")?;
-    let kinds = suite.example()?.arg("kinds").output()?.stdout;
+    let kinds = suite.command()?.arg("kinds").output()?.stdout;
     // Some sparse, some dense.
     let count = 2 * kinds.split(|byte| *byte == b'\n').count().saturating_sub(1);
     let mut oracle = Command::new(program)

@@ -1,5 +1,4 @@
-//! Bodies in protobuf, beside Go's: `protobuf ORACLE COUNT SEED` has the oracle write random objects of every kind in
-//! protobuf and in JSON, reads both, and ends with 1 if they differ. `protobuf kinds` names the kinds.
+//! Bodies in protobuf: random objects of every kind, encoded by Kubernetes' libraries in protobuf and in JSON, and read here.
 
 #![allow(clippy::print_stdout, reason = "it prints for the process that started it")]
 
@@ -37,9 +36,8 @@ fn difference(path: &str, ours: &Value, theirs: &Value) -> Option<String> {
     }
 }
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (oracle, count, seed) = match arguments.as_slice() {
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let (oracle, count, seed) = match arguments {
         [word] if word == "kinds" => {
             print!("{}", kinds());
             return ExitCode::SUCCESS;

@@ -1,9 +1,4 @@
-//! Compares this crate with upstream on random operations.
-//!
-//! ```text
-//! go -C conformance/managed-fields build -o /tmp/oracle .
-//! cargo run --release --example differential -- /tmp/oracle merge 100000 [SEED] [--record FILE CASES]
-//! ```
+//! Server-side apply: random operations, answered by this workspace and by upstream.
 
 #![allow(
     clippy::print_stdout,
@@ -15,21 +10,20 @@
     reason = "a tool for developers, which shares a module with the tests"
 )]
 
-#[path = "../tests/harness/mod.rs"]
+#[path = "../../../crates/managed-fields/tests/harness/mod.rs"]
 mod harness;
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use serde_json::{Value, json};
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [oracle, mode, wanted, rest @ ..] = &arguments[..] else {
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let [oracle, mode, wanted, rest @ ..] = arguments else {
         eprintln!(
-            "usage: differential ORACLE merge|kubernetes|schema OPERATIONS [SEED] [--record FILE CASES]"
+            "usage: managed-fields PROGRAM merge|kubernetes|schema OPERATIONS [SEED] [--record FILE CASES]"
         );
-        std::process::exit(2);
+        return ExitCode::from(2);
     };
     let wanted: usize = wanted.parse().expect("OPERATIONS is a number");
     let seed = rest.first().filter(|first| !first.starts_with("--"));
@@ -96,6 +90,7 @@ fn main() {
         std::fs::write(&file, recorded).unwrap();
     }
     if different > 0 {
-        std::process::exit(1);
+        return ExitCode::from(1);
     }
+    ExitCode::SUCCESS
 }

@@ -1,38 +1,31 @@
-//! Compares this crate with upstream on made-up questions.
-//!
-//! ```text
-//! go -C conformance/schema build -o /tmp/oracle .
-//! cargo run --release --example differential -- /tmp/oracle 60000 [SEED] [--record FILE QUESTIONS]
-//! ```
+//! CRD schemas: made-up questions, answered by this workspace and by upstream.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::unwrap_used,
     clippy::panic,
-    clippy::exit,
     unreachable_pub,
     dead_code,
     reason = "a tool for developers, which shares a module with the tests"
 )]
 
-#[path = "../tests/harness/mod.rs"]
+#[path = "../../../crates/schema/tests/harness/mod.rs"]
 mod harness;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use serde_json::{Value, json};
 
 /// How often upstream is asked again where its answer differs.
 const TRIES: usize = 200;
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [oracle, wanted, rest @ ..] = &arguments[..] else {
-        eprintln!("usage: differential ORACLE QUESTIONS [SEED] [--record FILE QUESTIONS]");
-        std::process::exit(2);
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let [oracle, wanted, rest @ ..] = arguments else {
+        eprintln!("usage: schema PROGRAM QUESTIONS [SEED] [--record FILE QUESTIONS]");
+        return ExitCode::from(2);
     };
     let wanted: usize = wanted.parse().expect("QUESTIONS is a number");
     let seed = rest.first().filter(|first| !first.starts_with("--"));
@@ -51,7 +44,9 @@ fn main() {
     let mut counts: BTreeMap<String, [usize; 4]> = BTreeMap::new();
     let mut different = BTreeMap::<String, usize>::new();
     let mut recorded = String::new();
-    let written = include_str!("../tests/corners.jsonl").lines().filter(|line| line.starts_with('{'));
+    let written = include_str!("../../../crates/schema/tests/corners.jsonl")
+        .lines()
+        .filter(|line| line.starts_with('{'));
     let mut questions: Vec<Value> =
         written.map(|line| serde_json::from_str(line).expect("a question")).collect();
     questions.reverse();
@@ -100,6 +95,7 @@ fn main() {
     let different: usize = different.values().sum();
     println!("{} of {all} answers equal", all - different);
     if different > 0 {
-        std::process::exit(1);
+        return ExitCode::from(1);
     }
+    ExitCode::SUCCESS
 }

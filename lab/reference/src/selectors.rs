@@ -1,5 +1,4 @@
-//! Selectors, JSON paths, Accept headers and durations, beside Go's: `selectors ORACLE COUNT SEED` asks both the same
-//! random questions. It ends with 1 if an answer differs.
+//! Selectors, JSON paths, Accept headers and durations: random questions, answered by this workspace and by Go.
 
 #![allow(clippy::print_stdout, reason = "it prints for the process that started it")]
 
@@ -320,9 +319,8 @@ fn same(question: &Value, ours: &Value, theirs: &Value) -> bool {
         && ours_matches.as_bool().unwrap_or(false) == theirs_matches.as_bool().unwrap_or(false)
 }
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [oracle, count, seed] = arguments.as_slice() else {
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let [oracle, count, seed] = arguments else {
         println!("selectors ORACLE COUNT SEED");
         return ExitCode::from(2);
     };
