@@ -1,4 +1,4 @@
-//! Base: the server with the scenario's objects, of which each run gets a copy.
+//! Base state: a server with the objects of the scenario, copied for each run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use crate::world::World;
 
 /// When runs begin, in seconds since 1970: 2026-01-01T00:00:00Z.
 const BEGIN: i64 = 1_767_225_600;
-/// For how long the server's own controllers may work on what was created.
+/// Time for the built-in controllers to reconcile the created objects.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Why nothing can be explored.
+/// Error before the first run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExploreError {
-    /// There is no runtime.
+    /// The async runtime failed to start.
     #[error("cannot start a runtime")]
     Runtime(#[source] std::io::Error),
-    /// The server does not start.
+    /// The API server failed to start.
     #[error("cannot start the API server")]
     Start(#[from] StartError),
-    /// An object of the scenario is refused.
+    /// The server rejected an object of the scenario.
     #[error("cannot create {object}: {message}")]
     Object {
         /// Which.
@@ -41,7 +41,7 @@ pub enum ExploreError {
     },
 }
 
-/// What all runs start from.
+/// Initial state of all runs.
 pub(crate) struct Base {
     server: Server,
     pub(crate) cluster: Cluster,
@@ -50,7 +50,7 @@ pub(crate) struct Base {
     begin: Timestamp,
 }
 
-/// A runtime for one thread, whose time passes only when nobody has anything to do.
+/// Creates a single-threaded runtime with paused time, which advances only when all tasks are idle.
 pub(crate) fn runtime() -> Result<Runtime, ExploreError> {
     Builder::new_current_thread().enable_time().start_paused(true).build().map_err(ExploreError::Runtime)
 }
@@ -103,7 +103,7 @@ impl Base {
         })
     }
 
-    /// A server of its own for a run. In a runtime.
+    /// Creates a server for one run. Must be called within a runtime.
     pub(crate) fn start(&self, seed: u64) -> Result<Start, StartError> {
         let (server, clock) = fork(&self.server, None, self.begin, seed)?;
         let (cluster, kinds) = (self.cluster.clone(), self.kinds.clone());
@@ -111,7 +111,7 @@ impl Base {
     }
 }
 
-/// A server that goes on from another one, after a write of that, and its clock. In a runtime.
+/// Creates a server from the state of another one after a write, and its clock. Must be called within a runtime.
 pub(crate) fn fork(
     server: &Server,
     revision: Option<u64>,

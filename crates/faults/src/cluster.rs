@@ -1,4 +1,4 @@
-//! Cluster: the objects of a scenario at one moment, followed write by write.
+//! Cluster state: the objects of a scenario, updated with each write.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use settled_apiserver::Change;
 
 use crate::world::World;
 
-/// Which object is meant.
+/// Resource, namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// The API group; empty for the core group.
@@ -32,18 +32,18 @@ impl ObjectKey {
         }
     }
 
-    /// Is it a Lease?
+    /// Whether it is a Lease.
     pub(crate) fn is_lease(&self) -> bool {
         (self.group.as_str(), self.resource.as_str()) == ("coordination.k8s.io", "leases")
     }
 
-    /// Is it of a kind whose writes are auxiliary? Leases are renewed all the time, Events only report.
+    /// Whether writes of its kind are auxiliary: Leases are renewed continuously, Events only report.
     pub(crate) fn is_auxiliary(&self) -> bool {
         self.is_lease()
             || matches!((self.group.as_str(), self.resource.as_str()), ("" | "events.k8s.io", "events"))
     }
 
-    /// Is it of a kind whose writes are no decisions? Beside auxiliary ones, these are reviews, which are not stored.
+    /// Whether writes of its kind decide nothing: auxiliary ones, and reviews, which are not stored.
     pub(crate) fn is_exempt(&self) -> bool {
         self.is_auxiliary() || matches!(self.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io")
     }
@@ -63,7 +63,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// The objects that exist, and the UIDs of those that did.
+/// Existing objects, and the UIDs of deleted ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cluster {
     objects: BTreeMap<ObjectKey, Arc<Value>>,
@@ -71,7 +71,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Takes a change in, and gives the object before and after it.
+    /// Applies a change, and returns the object before and after it.
     pub(crate) fn apply(&mut self, change: Change) -> (ObjectKey, Option<Arc<Value>>, Option<Arc<Value>>) {
         let key = ObjectKey::of(&change);
         let new = change.object.map(Arc::new);
@@ -108,12 +108,12 @@ impl Cluster {
         self.objects.get(key)
     }
 
-    /// The UIDs of all objects that there ever were, with what had them.
+    /// UIDs of all objects, including deleted ones.
     pub(crate) fn uids(&self) -> impl Iterator<Item = (&String, &ObjectKey)> {
         self.uids.iter()
     }
 
-    /// Is there an object with this UID?
+    /// Whether an object with this UID exists.
     pub(crate) fn has_uid(&self, wanted: &str) -> bool {
         self.uids
             .get(wanted)
@@ -121,7 +121,7 @@ impl Cluster {
             .is_some_and(|object| uid(object) == wanted)
     }
 
-    /// What an UID belongs to, or belonged to.
+    /// The object with a UID, existing or deleted.
     pub(crate) fn owner(&self, uid: &str) -> String {
         match self.uids.get(uid) {
             Some(key) if self.has_uid(uid) => key.to_string(),
@@ -176,13 +176,13 @@ impl<'a, W: World> View<'a, W> {
         })
     }
 
-    /// Is there an object with this UID?
+    /// Whether an object with this UID exists.
     #[must_use]
     pub fn has_uid(&self, uid: &str) -> bool {
         self.cluster.has_uid(uid)
     }
 
-    /// What is outside of the cluster.
+    /// State of the external system.
     #[must_use]
     pub const fn world(&self) -> &'a W {
         self.world

@@ -1,4 +1,4 @@
-//! Context: what a controller is given for one start: a client, a clock, and the system outside of the cluster.
+//! Context of one start of a controller: client, clock, and external system.
 
 use std::fmt;
 use std::io;
@@ -12,10 +12,10 @@ use crate::proxy::{self, Proxy};
 use crate::trace::Actor;
 use crate::world::World;
 
-/// The namespace of a client that names none.
+/// Default namespace of the client.
 const NAMESPACE: &str = "default";
 
-/// What a controller is given each time it starts.
+/// Argument of each start of a controller.
 pub struct Context<W: World = ()> {
     client: Client,
     external: External<W>,
@@ -33,13 +33,13 @@ impl<W: World> Context<W> {
         self.client.clone()
     }
 
-    /// The system outside of the cluster.
+    /// The external system.
     #[must_use]
     pub fn external(&self) -> External<W> {
         self.external.clone()
     }
 
-    /// The time of day. It passes as tokio's time does.
+    /// The current time, which advances with tokio's time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.external.control.now()
@@ -51,7 +51,7 @@ impl<W: World> Context<W> {
         self.external.control.clock.clone()
     }
 
-    /// Which start of the controller this is, from 1: an identity for its Lease.
+    /// Number of this start, from 1: an identity for its Lease.
     #[must_use]
     pub const fn start(&self) -> u32 {
         self.external.start
@@ -64,22 +64,22 @@ impl<W: World> fmt::Debug for Context<W> {
     }
 }
 
-/// The system outside of the cluster, as the controller reaches it. Copies are the same.
+/// Handle of the controller to the external system. Clones share its state.
 pub struct External<W: World> {
     control: Arc<Control<W>>,
     start: u32,
 }
 
-/// The call may have been performed: there is no answer.
+/// The connection broke before the response; the call may have been performed.
 #[derive(Debug, thiserror::Error)]
 #[error("the external system did not answer")]
 pub struct CallFailed(#[source] io::Error);
 
 impl<W: World> External<W> {
-    /// Changes something, as a request to a real system would. It counts as a write of the controller, and the same faults happen to it.
+    /// Changes the external system, as a request to a real one would. It counts as a write of the controller, with the same faults.
     ///
     /// # Errors
-    /// The connection broke before the answer. What was asked for may have been done.
+    /// The connection broke before the response. The change may have been made.
     pub async fn call<T>(&self, action: &str, change: impl FnOnce(&mut W) -> T) -> Result<T, CallFailed> {
         self.wait_if_dead().await;
         let control = &self.control;
@@ -93,7 +93,7 @@ impl<W: World> External<W> {
         Ok(result)
     }
 
-    /// Reads something.
+    /// Reads the external system.
     pub async fn read<T>(&self, read: impl FnOnce(&W) -> T) -> T {
         self.wait_if_dead().await;
         read(&self.control.inner().world)

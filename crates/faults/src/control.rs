@@ -1,4 +1,4 @@
-//! Control of a run: what the client, the external system and the runner share.
+//! Control of a run: state that client, external system and runner share.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,14 +21,14 @@ use crate::start::Start;
 use crate::trace::{Actor, TraceLine};
 use crate::world::World;
 
-/// Of how many violations of a run notes are kept.
-const MOST_VIOLATIONS: usize = 16;
-/// Number of writes of Leases and Events after each other write at which faults are injected.
-const MOST_AUXILIARY: usize = 8;
-/// Number of remembered revisions, and so of writes by which lists can be stale.
-const MOST_REVISIONS: usize = 16;
+/// Maximum number of recorded violations of a run.
+const MAX_VIOLATIONS: usize = 16;
+/// Maximum number of writes of Leases and Events after each other write at which faults are injected.
+const MAX_AUXILIARY: usize = 8;
+/// Maximum number of kept revisions, and so of writes by which lists can be stale.
+const MAX_REVISIONS: usize = 16;
 
-/// What a run shares.
+/// Shared state of a run.
 pub(crate) struct Control<W: World> {
     pub(crate) server: Server,
     pub(crate) scenario: Arc<Scenario<W>>,
@@ -37,16 +37,16 @@ pub(crate) struct Control<W: World> {
     pub(crate) clock: settled_apiserver::Clock,
     pub(crate) kinds: Arc<Kinds>,
     begin: Instant,
-    /// Rings when the controller has crashed, or must be stopped.
+    /// Notified when the controller has crashed, or must be stopped.
     pub(crate) crashed: Notify,
     inner: Mutex<Inner<W>>,
 }
 
 pub(crate) struct Inner<W> {
-    /// Which start of the controller is alive; 0: none.
+    /// Number of the running start of the controller; 0 if none runs.
     alive: u32,
     starts: u32,
-    /// How many writes the controller has sent, calls of the external system among them.
+    /// Number of writes that the controller has sent, including calls of the external system.
     pub(crate) writes: usize,
     /// Number of writes of Leases and Events since then.
     auxiliary: usize,
@@ -54,27 +54,27 @@ pub(crate) struct Inner<W> {
     pub(crate) auxiliary_places: Vec<Place>,
     /// The write before the last of them, and whether a Lease was renewed since that write.
     recorded_auxiliary: (usize, bool),
-    /// How many requests it has sent since the last edit.
+    /// Number of requests since the last edit.
     requests: usize,
-    /// How many of its writes have changed something, and when the last one did.
+    /// Number of its writes that changed something, and the time of the last one.
     pub(crate) changes: usize,
     /// Those of them in the present phase.
     phase_changes: usize,
     pub(crate) changed_at: Instant,
-    /// It does not come to rest.
+    /// It does not become idle.
     pub(crate) overrun: bool,
     pub(crate) edits_done: usize,
-    /// The revisions at which the edits of this run were answered.
+    /// Revisions of the responses to the edits of this run.
     pub(crate) edited: Vec<u64>,
     pub(crate) world: W,
     pub(crate) cluster: Cluster,
-    /// The revision up to which the cluster is known.
+    /// Revision of the known cluster state.
     seen: u64,
     /// Revision at the start of the run, then those of writes other than of Leases and Events; the last ones.
     revisions: VecDeque<u64>,
     pub(crate) watches: Watches,
     pub(crate) delivered: Delivered,
-    /// What other clients wrote that must survive: the UID of the object, and the value of the annotation.
+    /// Writes of other clients that must survive: UID of the object, and value of the annotation.
     pub(crate) touched: BTreeMap<ObjectKey, (String, String)>,
     pub(crate) takeover: Option<Takeover>,
     pub(crate) violations: Vec<Violation>,
@@ -92,16 +92,16 @@ pub(crate) struct Watches {
     resources: Vec<(String, String)>,
     /// Whether the controller has sent a list that accepts any version.
     pub(crate) cached_lists: bool,
-    /// Those that were open before the first time end at the second one.
+    /// Watches opened before the first time end at the second one.
     pub(crate) expiry: Option<(Instant, Instant)>,
-    /// How many times events have been made to come twice.
+    /// Number of injected duplicate events.
     pub(crate) duplicates: usize,
     pub(crate) wakers: Vec<Waker>,
 }
 
 /// Stale watches.
 struct Lag {
-    /// Number of the resource; all if none.
+    /// Number of the resource; `None` for all.
     watch: Option<usize>,
     events: usize,
     until: Instant,
@@ -112,7 +112,7 @@ struct Lag {
 pub(crate) struct Past {
     /// Revision of the cache.
     pub(crate) revision: u64,
-    /// When the cache is up to date again; none before the controller is started.
+    /// When the cache is up to date again; `None` before the controller is started.
     pub(crate) until: Option<Instant>,
 }
 
@@ -123,7 +123,7 @@ impl Watches {
         self.lags.push(lag);
     }
 
-    /// Until when a watch with so many undelivered events delivers none.
+    /// Until when a watch with this many undelivered events delivers none.
     pub(crate) fn held_until(&self, watch: usize, events: usize, now: Instant) -> Option<Instant> {
         let held = self.lags.iter().filter(|lag| {
             lag.watch.is_none_or(|lagging| lagging == watch) && now < lag.until && events <= lag.events
@@ -160,7 +160,7 @@ impl Watches {
     }
 }
 
-/// Whose write it was.
+/// Author of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Writer<'a> {
     /// The controller's, to an object of a resource.
@@ -168,7 +168,7 @@ pub(crate) enum Writer<'a> {
     Other(Actor),
 }
 
-/// What befalls a write.
+/// Faults of a write.
 pub(crate) struct Write {
     pub(crate) place: Place,
     pub(crate) faults: Vec<Fault>,
@@ -241,7 +241,7 @@ impl<W: World> Control<W> {
         self.begin.elapsed()
     }
 
-    /// Notes what happens, if anybody wants to read it.
+    /// Adds a line to the trace, if there is one.
     pub(crate) fn note(&self, actor: Actor, write: Option<Place>, text: impl FnOnce() -> String) {
         let at = self.elapsed();
         if let Some(trace) = &mut self.inner().trace {
@@ -257,7 +257,7 @@ impl<W: World> Control<W> {
         self.inner().violate(violation);
     }
 
-    /// A start of the controller begins; its number.
+    /// Begins a start of the controller, and returns its number.
     pub(crate) fn start(&self) -> u32 {
         let mut inner = self.inner();
         inner.starts += 1;
@@ -276,12 +276,12 @@ impl<W: World> Control<W> {
         start
     }
 
-    /// The controller is no more: nothing that is left of it has any effect.
+    /// Ends the controller: its remaining tasks have no effect.
     pub(crate) fn kill(&self) {
         self.inner().alive = 0;
     }
 
-    /// The controller crashes. What calls this must wait forever afterwards.
+    /// Crashes the controller. The caller must wait forever afterwards.
     pub(crate) fn crash(&self, write: Option<Place>) {
         let start = std::mem::take(&mut self.inner().alive);
         self.note(Actor::Controller(start), write, || "crashes".to_owned());
@@ -292,14 +292,14 @@ impl<W: World> Control<W> {
         self.inner().alive == start
     }
 
-    /// A phase begins: what comes is counted anew.
+    /// Begins a phase, and resets the counters.
     pub(crate) fn begin_phase(&self) {
         let mut inner = self.inner();
         (inner.requests, inner.phase_changes, inner.overrun) = (0, 0, false);
         inner.changed_at = Instant::now();
     }
 
-    /// Counts a request. False: there were so many that the controller is stopped.
+    /// Counts a request. Returns false if there were so many that the controller is stopped.
     pub(crate) fn admit(&self) -> bool {
         let mut inner = self.inner();
         inner.requests += 1;
@@ -314,7 +314,7 @@ impl<W: World> Control<W> {
         false
     }
 
-    /// Counts a write, and begins what befalls it. `call`: it is one of the external system.
+    /// Counts a write, and begins its faults. `call`: it is a call of the external system.
     pub(crate) fn begin_write(&self, call: bool) -> Write {
         let mut inner = self.inner();
         inner.writes += 1;
@@ -368,7 +368,7 @@ impl<W: World> Control<W> {
     }
 
     /// Records a write of a Lease or an Event. Returns whether faults are injected there: not at renewals of a Lease after the
-    /// first one since the last other write, nor after [`MOST_AUXILIARY`] writes.
+    /// first one since the last other write, nor after [`MAX_AUXILIARY`] writes.
     pub(crate) fn record_auxiliary(&self, place: Place, renews: bool) -> bool {
         let mut inner = self.inner();
         let (recorded, renewed) = &mut inner.recorded_auxiliary;
@@ -377,14 +377,14 @@ impl<W: World> Control<W> {
         }
         (*recorded, *renewed) = (place.write, renews || (*recorded == place.write && *renewed));
         let since = inner.auxiliary_places.iter().rev().take_while(|known| known.write == place.write);
-        let is_recorded = since.count() < MOST_AUXILIARY;
+        let is_recorded = since.count() < MAX_AUXILIARY;
         if is_recorded {
             inner.auxiliary_places.push(place);
         }
         is_recorded
     }
 
-    /// Makes the cache of the API server stale by so many writes, from the next start of the controller.
+    /// Makes the cache of the API server stale by this many writes, from the next start of the controller.
     pub(crate) fn fall_behind(&self, writes: u32) {
         let mut inner = self.inner();
         let writes = usize::try_from(writes).unwrap_or(usize::MAX);
@@ -393,7 +393,7 @@ impl<W: World> Control<W> {
         inner.watches.past = Some(Past { revision, until: None });
     }
 
-    /// Takes in what was written since the last time, and checks each write.
+    /// Applies the writes since the last call, and checks each of them.
     pub(crate) fn observe(&self, writer: Writer<'_>) {
         let mut inner = self.inner();
         if self.server.revision() == inner.seen {
@@ -426,7 +426,7 @@ impl<W: World> Control<W> {
             inner.trace.iter_mut().for_each(|trace| trace.push(line.clone()));
         }
         if !key.is_exempt() {
-            if inner.revisions.len() >= MOST_REVISIONS {
+            if inner.revisions.len() >= MAX_REVISIONS {
                 inner.revisions.pop_front();
             }
             inner.revisions.push_back(revision);
@@ -449,7 +449,7 @@ impl<W: World> Control<W> {
         inner.check_state(&self.scenario);
     }
 
-    /// Changes the external system, and checks what came of it. True: something changed.
+    /// Changes the external system, and checks the result. Returns whether something changed.
     pub(crate) fn change_world<T>(&self, own: bool, change: impl FnOnce(&mut W) -> T) -> (T, bool) {
         let mut inner = self.inner();
         let before = inner.world.clone();
@@ -468,7 +468,7 @@ impl<W: World> Control<W> {
         (result, changed)
     }
 
-    /// The controller is about to write: does another instance hold its Lease?
+    /// Checks before a write of the controller that no other instance holds its Lease.
     pub(crate) fn check_lease(&self, write: Place, what: &str) {
         let mut inner = self.inner();
         let Some(takeover) = &inner.takeover else { return };
@@ -481,7 +481,7 @@ impl<W: World> Control<W> {
         }
     }
 
-    /// The controller was given an object.
+    /// Records that the controller has received an object.
     pub(crate) fn deliver(&self, uid: &str, generation: i64) {
         self.inner().delivered.add(uid, generation);
     }
@@ -490,7 +490,7 @@ impl<W: World> Control<W> {
 impl<W: World> Inner<W> {
     fn violate(&mut self, violation: Violation) {
         let known = self.violations.iter().any(|known| known.check == violation.check);
-        if known || self.violations.len() >= MOST_VIOLATIONS {
+        if known || self.violations.len() >= MAX_VIOLATIONS {
             return;
         }
         if let Some(trace) = &mut self.trace {
@@ -507,7 +507,7 @@ impl<W: World> Inner<W> {
     }
 }
 
-/// Is the object the one that a request is about? Names may be generated.
+/// Whether a request is about the object, whose name may be generated.
 fn is_target(key: &ObjectKey, target: &ObjectKey) -> bool {
     let same = (&key.group, &key.resource) == (&target.group, &target.resource);
     let within = target.namespace.is_empty() || key.namespace == target.namespace;

@@ -1,4 +1,4 @@
-//! Edits: what users and other clients write while the controller runs.
+//! Edits: writes of users and other clients while the controller runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::world::World;
 /// The annotation by which other clients touch objects.
 pub(crate) const TOUCHED: &str = "faults.settled.dev/touched";
 const JSON: &str = "application/json";
-/// How often users try to create what is still being deleted, and how many times.
+/// Interval and maximum number of attempts of users to create an object that is still being deleted.
 const RETRY: Duration = Duration::from_secs(1);
-const MOST_RETRIES: usize = 60;
+const MAX_RETRIES: usize = 60;
 
 /// Creates an object.
 ///
 /// # Errors
-/// Why the server refuses it.
+/// The error of the server.
 pub(crate) async fn create(server: &Server, kinds: &Kinds, object: &Value) -> Result<(), String> {
     let reference = Reference::to(object);
     let Some((key, version)) = locate(server, kinds, &reference).await else {
@@ -40,7 +40,7 @@ pub(crate) async fn create(server: &Server, kinds: &Kinds, object: &Value) -> Re
 /// Writes the status of an object of the scenario, if it has one.
 ///
 /// # Errors
-/// Why the server refuses it.
+/// The error of the server.
 pub(crate) async fn write_status(server: &Server, kinds: &Kinds, object: &Value) -> Result<(), String> {
     let reference = Reference::to(object);
     let Some(status) = object.get("status") else { return Ok(()) };
@@ -53,7 +53,7 @@ fn result((status, body): (StatusCode, Value)) -> Result<(), String> {
     if status.is_success() { Ok(()) } else { Err(format!("{} {}", status.as_u16(), text(&body, "/message"))) }
 }
 
-/// Makes the next edit of the scenario. False: there is none.
+/// Makes the next edit of the scenario. Returns false if there is none.
 pub(crate) async fn perform_next<W: World>(control: &Arc<Control<W>>) -> bool {
     let next = {
         let mut inner = control.inner();
@@ -79,9 +79,9 @@ pub(crate) async fn perform_next<W: World>(control: &Arc<Control<W>>) -> bool {
     true
 }
 
-/// Creates an object as soon as its predecessor is gone.
+/// Creates an object as soon as its predecessor is deleted.
 async fn create_later<W: World>(control: Arc<Control<W>>, object: Value) {
-    for _ in 0..MOST_RETRIES {
+    for _ in 0..MAX_RETRIES {
         tokio::time::sleep(RETRY).await;
         control.observe(Writer::Other(Actor::Server));
         if create(&control.server, &control.kinds, &object).await.is_ok() {
@@ -113,7 +113,7 @@ async fn perform<W: World>(control: &Control<W>, edit: &Edit<W>) -> Result<(), S
     }
 }
 
-/// Another client writes the object that a write of the controller is about. What it writes must survive.
+/// Writes the object of a controller's write as another client. This write must survive.
 pub(crate) async fn touch<W: World>(control: &Control<W>, target: &Target, write: Place) {
     if target.object.name.is_empty() {
         return;

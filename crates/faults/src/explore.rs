@@ -1,4 +1,4 @@
-//! Exploration: enumerates schedules, runs them on all threads, and shrinks what fails.
+//! Exploration: enumerates schedules, runs them on all threads, and shrinks failing ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -69,7 +69,7 @@ where
     Ok(report)
 }
 
-/// Runs one schedule, as a failure prints it: what fails, each with its trace.
+/// Runs one schedule in the format of a failure, and returns its failures with their traces.
 ///
 /// # Errors
 /// As [`explore`].
@@ -193,7 +193,7 @@ fn faults_of(run: &Run, faults: &[Fault]) -> impl Iterator<Item = Injection> {
     })
 }
 
-/// All ways in which some of the edits come at once.
+/// All variants in which some edits are made at once.
 fn collapsed(edits: usize) -> impl Iterator<Item = Schedule> {
     let ranges = (1..=edits).flat_map(move |first| (first..=edits).map(move |last| (first, last)));
     ranges.flat_map(|(first, last)| {
@@ -203,7 +203,7 @@ fn collapsed(edits: usize) -> impl Iterator<Item = Schedule> {
     })
 }
 
-/// A share of so many, which depends on the seed; in order.
+/// A sample of this size, which depends on the seed; in order.
 fn share(schedules: Vec<Schedule>, most: usize, seed: u64) -> Vec<Schedule> {
     if schedules.len() <= most {
         return schedules;
@@ -229,7 +229,7 @@ fn next(state: &mut u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Works on items with so many threads; what comes of them is in their order.
+/// Maps items on this many threads; results are in the order of the items.
 pub(crate) fn in_parallel<I: Sync, T: Send>(
     threads: usize,
     items: &[I],
@@ -262,7 +262,7 @@ where
     C: Fn(Context<W>) -> F + Sync,
     F: Future,
 {
-    /// Runs schedules on all threads; the runs are in their order.
+    /// Runs schedules on all threads; results are in the order of the schedules.
     fn run_all(
         &self,
         schedules: &[Schedule],

@@ -1,4 +1,4 @@
-//! Lost Leases: another instance takes over, holds the Lease for a while, and lets it go.
+//! Lost Leases: another instance acquires, holds and releases the Lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::request;
 use crate::trace::Actor;
 use crate::world::World;
 
-/// How long it keeps it.
+/// Duration for which it holds the Lease.
 const HELD: Duration = Duration::from_secs(40);
-/// How often it says so.
+/// Renewal interval.
 const RENEWED: Duration = Duration::from_secs(5);
 
-/// Takes over all Leases that have a holder.
+/// Acquires all Leases that have a holder.
 pub(crate) async fn take<W: World>(control: &Arc<Control<W>>) {
     let leases: Vec<ObjectKey> = {
         let inner = control.inner();
@@ -43,7 +43,7 @@ pub(crate) async fn take<W: World>(control: &Arc<Control<W>>) {
     }
 }
 
-/// Renews the Lease until it is let go. Meanwhile the next edit is made, on which the controller must not act.
+/// Renews the Lease until it is released. Meanwhile the next edit is made, on which the controller must not act.
 async fn hold<W: World>(control: Arc<Control<W>>, lease: ObjectKey, edits: bool) {
     let begin = Instant::now();
     let mut edits = edits;

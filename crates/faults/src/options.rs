@@ -1,38 +1,38 @@
-//! Options: how much is explored, and when a run has come to rest.
+//! Options: extent of the exploration, and limits of a run.
 
 use std::time::Duration;
 
 use crate::schedule::Fault;
 
-/// How much is explored, and when a run has come to rest. All times are virtual: they cost nothing.
+/// Extent of the exploration, and limits of a run. All durations are virtual: they cost nothing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Which faults are injected: all, unless something else is said.
+    /// Injected faults; all by default.
     pub faults: Vec<Fault>,
-    /// Whether two faults are combined. All single ones come first.
+    /// Whether pairs of faults are injected, after all single ones.
     pub pairs: bool,
-    /// The most schedules. What is more is a share that depends on the seed.
+    /// Maximum number of schedules. Of more, a sample is run that depends on the seed.
     pub schedules: usize,
-    /// What the share, UIDs and generated names depend on.
+    /// Seed of the sample, of UIDs and of generated names.
     pub seed: u64,
-    /// How many threads explore.
+    /// Number of threads.
     pub threads: usize,
-    /// A run has come to rest when nothing was written for so long. Retries of the controller should be more frequent.
+    /// A run is idle when nothing was written for this duration. Retries of the controller should be more frequent.
     pub quiet: Duration,
-    /// A phase that takes longer does not come to rest.
+    /// Maximum duration of a phase.
     pub deadline: Duration,
-    /// For how long watches lag, or are silent before they expire.
+    /// Duration for which watches lag, or deliver nothing before they expire.
     pub fault_window: Duration,
-    /// How long the controller is down after a crash.
+    /// Duration from a crash of the controller to its next start.
     pub restart: Duration,
-    /// How long the controller may go on after another instance took over its Lease: its renew deadline.
+    /// Duration for which the controller may write after another instance has acquired its Lease: its renew deadline.
     pub lease_grace: Duration,
-    /// A phase with more writes of the controller does not come to rest.
+    /// Maximum number of writes of the controller in a phase.
     pub max_writes: usize,
-    /// A phase with more requests does not come to rest.
+    /// Maximum number of requests in a phase.
     pub max_requests: usize,
-    /// How many failures are reported, each of another check.
+    /// Maximum number of reported failures, each of another check.
     pub max_failures: usize,
 }
 
@@ -57,34 +57,34 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A share of so many schedules, for CI: those with one fault, then pairs.
+    /// Limits the number of schedules, for CI: those with one fault, then pairs.
     #[must_use]
     pub fn share(schedules: usize) -> Self {
         Self { schedules, ..Self::default() }
     }
 
-    /// With another seed.
+    /// Sets the seed.
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// With these faults only.
+    /// Injects only these faults.
     #[must_use]
     pub fn faults(mut self, faults: impl IntoIterator<Item = Fault>) -> Self {
         self.faults = faults.into_iter().collect();
         self
     }
 
-    /// Without this fault.
+    /// Does not inject this fault.
     #[must_use]
     pub fn without(mut self, fault: Fault) -> Self {
         self.faults.retain(|other| *other != fault);
         self
     }
 
-    /// With single faults only.
+    /// Injects single faults only.
     #[must_use]
     pub const fn without_pairs(mut self) -> Self {
         self.pairs = false;

@@ -1,4 +1,4 @@
-//! Outcome of a run at rest, with what may differ between runs taken out: UIDs, times, versions, generated names.
+//! Outcome of an idle run, normalized: without UIDs, times, versions and generated names, which differ between runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use crate::world::Effect;
 const METADATA: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink"];
 
-/// What is left at rest.
+/// Final state of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     objects: BTreeMap<String, Value>,
     effects: BTreeSet<String>,
 }
 
-/// What texts are replaced by.
+/// Replacements of texts.
 struct Names {
     /// Anywhere in a text.
     parts: Vec<(String, String)>,
@@ -99,7 +99,7 @@ impl Outcome {
         self.objects.is_empty() && self.effects.is_empty()
     }
 
-    /// The first difference from what is expected.
+    /// The first difference from the expected outcome.
     pub(crate) fn difference(&self, expected: &Self) -> Option<String> {
         for (name, object) in &expected.objects {
             let Some(found) = self.objects.get(name) else { return Some(format!("{name} is missing")) };

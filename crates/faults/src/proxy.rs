@@ -1,4 +1,4 @@
-//! Proxy: the controller's `kube::Client`. It calls the server in the process and injects what the schedule has for each request.
+//! Proxy: the controller's `kube::Client`. It calls the server in the process and injects the faults of the schedule.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ use crate::trace::Actor;
 use crate::watch::{Metadata, Object, WatchBody};
 use crate::world::World;
 
-/// The client's way to the server, for one start of the controller.
+/// Transport of the client, for one start of the controller.
 pub(crate) struct Proxy<W: World> {
     control: Arc<Control<W>>,
     start: u32,
@@ -54,7 +54,7 @@ impl<W: World> tower_service::Service<Request<kube::client::Body>> for Proxy<W> 
     }
 }
 
-/// What the controller reads.
+/// A read of the controller.
 pub(crate) enum ProxyBody<W: World> {
     Whole(Full<Bytes>),
     Watch(Box<WatchBody<W>>),
@@ -122,7 +122,7 @@ impl<W: World> Call<W> {
         }
     }
 
-    /// Nothing that is left of a controller that has crashed gets any further.
+    /// Blocks requests of a crashed controller forever.
     async fn wait_if_dead(&self) {
         if !self.control.is_alive(self.start) || !self.control.admit() {
             pending::<()>().await;
@@ -175,7 +175,7 @@ impl<W: World> Call<W> {
         }
     }
 
-    /// Reads what is there at once.
+    /// Gets an object or a list.
     async fn get(&self, request: Request<Full<Bytes>>) -> io::Result<Response<ProxyBody<W>>> {
         let (head, body) = self.forward(request).await.into_parts();
         let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
@@ -183,7 +183,7 @@ impl<W: World> Call<W> {
         Ok(Response::from_parts(head, ProxyBody::Whole(Full::new(body))))
     }
 
-    /// Watches. `first`: the lines that come before those of the server.
+    /// Watches. `first`: lines that precede those of the server.
     async fn watch(
         &self,
         request: Request<Full<Bytes>>,
@@ -269,7 +269,7 @@ impl<W: World> Call<W> {
     }
 }
 
-/// What befalls a write before it is performed.
+/// Injects faults before a write is performed.
 pub(crate) async fn before<W: World>(control: &Arc<Control<W>>, write: &Write) {
     if write.has(Fault::Edit) {
         edits::perform_next(control).await;
@@ -283,7 +283,7 @@ pub(crate) async fn before<W: World>(control: &Arc<Control<W>>, write: &Write) {
     }
 }
 
-/// What befalls a write after it was performed.
+/// Injects faults after a write was performed.
 pub(crate) async fn after<W: World>(control: &Control<W>, write: &Write) -> io::Result<()> {
     for fault in &write.faults {
         match fault {

@@ -1,4 +1,4 @@
-//! Report: how much was explored, and for each failure the smallest schedule that shows it, with what happened.
+//! Report: extent of the exploration, and for each failure the smallest schedule that reproduces it, with its trace.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use crate::checks::Violation;
 use crate::schedule::Schedule;
 use crate::trace::TraceLine;
 
-/// Of how many lines at the beginning and at the end the text of a failure has its trace.
+/// Number of lines of the trace that a failure prints from its beginning, and from its end.
 const SHOWN: usize = 60;
 
-/// A check that failed, and how to see it again.
+/// A failed check, and how to reproduce it.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The check, and what was found.
+    /// The check and its message.
     pub violation: Violation,
-    /// The smallest schedule that shows it.
+    /// The smallest schedule that reproduces it.
     pub schedule: Schedule,
-    /// What UIDs and generated names depended on.
+    /// Seed of UIDs and generated names.
     pub seed: u64,
     pub(crate) trace: Vec<TraceLine>,
 }
 
 impl Failure {
-    /// What happened: writes, events and faults, a line each.
+    /// Trace: writes, events and faults.
     pub fn trace(&self) -> impl Iterator<Item = String> {
         self.trace.iter().map(TraceLine::to_string)
     }
@@ -55,32 +55,32 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What exploring a controller came to. Its text has everything.
+/// Result of exploring a controller. `Display` prints all of it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
     /// The name of the scenario.
     pub scenario: String,
-    /// How many writes the controller sends without faults, calls of the external system among them.
+    /// Number of writes of the controller without faults, including calls of the external system.
     pub writes: usize,
-    /// How many schedules were run.
+    /// Number of schedules that were run.
     pub schedules: usize,
-    /// How many there are, of which these are a share.
+    /// Number of all schedules.
     pub possible: usize,
-    /// How long it took.
+    /// Elapsed time.
     pub elapsed: Duration,
     /// Each failure is of another check.
     pub failures: Vec<Failure>,
 }
 
 impl Report {
-    /// Did every run pass all checks?
+    /// Whether every run passed all checks.
     #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// How many schedules were run per minute.
+    /// Number of schedules per minute.
     #[must_use]
     pub fn per_minute(&self) -> f64 {
         let schedules = u32::try_from(self.schedules).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Requests: what a URL is about, and requests of the explorer itself.
+//! Requests: parsed URLs, and requests of the explorer itself.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
@@ -9,7 +9,7 @@ use settled_apiserver::auth::User;
 
 use crate::cluster::ObjectKey;
 
-/// What a request is about.
+/// Target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) object: ObjectKey,
@@ -18,7 +18,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads the path of a URL. None: it is of no resource.
+    /// Parses the path of a URL; `None` if it names no resource.
     pub(crate) fn parse(path: &str) -> Option<Self> {
         let mut words = path.trim_matches('/').split('/');
         let group = match words.next()? {
@@ -46,11 +46,11 @@ impl Target {
     }
 }
 
-/// What a read asks for.
+/// Kind of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query {
     pub(crate) watch: bool,
-    /// It begins with the objects as any cache has them: `resourceVersion=0`, and with a watch `sendInitialEvents=true`.
+    /// A list from any cache: `resourceVersion=0`, and for a watch `sendInitialEvents=true`.
     pub(crate) accepts_any_version: bool,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn path(object: &ObjectKey, version: &str, subresource: &str) -> Stri
     path
 }
 
-/// Sends a request as the administrator; its status and its body.
+/// Sends a request as the administrator, and returns status and body.
 pub(crate) async fn send(
     server: &Server,
     method: Method,

@@ -1,4 +1,4 @@
-//! Restarts of the server: its built-in controllers, killed after every write that anybody makes.
+//! Restarts of the server: its built-in controllers, killed after every write.
 //!
 //! The built-in controllers write in the process of the server, without HTTP: no response of theirs gets lost, they follow the store
 //! itself and no cache, and what they decide is decided again on the object as it is stored. What remains is that the process ends
@@ -73,7 +73,7 @@ pub fn explore_server<W: World>(scenario: &Scenario<W>, options: &Options) -> Re
     Ok(Report { scenario, writes, schedules, possible: schedules, elapsed, failures })
 }
 
-/// A run from whose writes others start.
+/// A run after whose writes other runs start.
 struct Origin<W: World> {
     control: Arc<Control<W>>,
     /// The objects when it began, and the revision.
@@ -84,7 +84,7 @@ struct Origin<W: World> {
     end: Timestamp,
 }
 
-/// As it is before the run.
+/// Initial state of the run.
 struct Begun {
     cluster: Cluster,
     first: u64,
@@ -100,7 +100,7 @@ impl<W: World> Origin<W> {
         self.revisions().count()
     }
 
-    /// The state after a write. In a runtime.
+    /// The state after a write. Must be called within a runtime.
     fn state(&self, revision: u64, seed: u64) -> Result<Start, ExploreError> {
         let server = &self.control.server;
         let (fork, clock) = base::fork(server, Some(revision), self.end, seed)?;

@@ -1,4 +1,4 @@
-//! Run: a controller with a scenario and a schedule, from its start until everything is at rest.
+//! Run: a controller with a scenario and a schedule, from its start until everything is idle.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -23,15 +23,15 @@ use crate::start::Start;
 use crate::trace::{Actor, TraceLine};
 use crate::world::World;
 
-/// How often a controller may end by itself in one phase.
-const MOST_ENDS: usize = 20;
+/// Maximum number of ends of the controller in one phase.
+const MAX_ENDS: usize = 20;
 
-/// What a run comes to.
+/// Result of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
-    /// What is left after so many edits, if it came to rest there.
+    /// Outcome after each number of edits, if the run became idle there.
     pub(crate) outcomes: Vec<Option<Outcome>>,
-    /// How many writes the controller sent, before the extra round at the end.
+    /// Number of writes of the controller, without the extra round at the end.
     pub(crate) writes: usize,
     /// Writes of Leases and Events at which faults are injected, in order.
     pub(crate) auxiliary: Vec<Place>,
@@ -43,7 +43,7 @@ pub(crate) struct Run {
     pub(crate) trace: Vec<TraceLine>,
 }
 
-/// What a run is made with.
+/// Parameters of a run.
 pub(crate) struct Setting<'a, W: World, C> {
     pub(crate) base: &'a Base,
     pub(crate) scenario: Arc<Scenario<W>>,
@@ -69,7 +69,7 @@ where
         })
     }
 
-    /// Runs a schedule from some start on. The control has the server as it is at the end.
+    /// Runs a schedule from a start. The returned control has the final state of the server.
     pub(crate) async fn run_from(
         &self,
         start: Start,
@@ -147,7 +147,7 @@ where
         outcomes
     }
 
-    /// Makes the next edit, and those that come with it.
+    /// Makes the next edit, and those made at the same time.
     async fn edit(&mut self, next: usize) {
         let edits = self.control.schedule.edits;
         let last = edits.range().filter(|(first, _)| *first == next).map_or(next, |(_, last)| last);
@@ -175,7 +175,7 @@ where
         self.control.note(Actor::Fault, None, || format!("the controller {why}"));
     }
 
-    /// Runs until nothing was written for a while. False: that does not come about.
+    /// Runs until nothing was written for a while. Returns false if that does not happen.
     async fn settle(&mut self) -> bool {
         let control = self.control.clone();
         let options = &control.options;
@@ -221,7 +221,7 @@ where
                     }
                     self.stop("ends");
                     ends += 1;
-                    if ends > MOST_ENDS {
+                    if ends > MAX_ENDS {
                         let message = format!("the controller has ended {ends} times");
                         control.violate(Violation::new(Check::Quiescence, message));
                         return false;
@@ -234,7 +234,7 @@ where
         }
     }
 
-    /// Checks what is left.
+    /// Checks the final state.
     fn end_phase(&self, done: usize) -> Outcome {
         let control = &self.control;
         let outcome = {
@@ -284,7 +284,7 @@ where
         found.into_iter().for_each(|violation| control.violate(violation));
     }
 
-    /// Once at rest, a new start finds nothing to do.
+    /// Checks that a new start writes nothing when all is idle.
     async fn extra_round(&mut self) {
         let (writes, auxiliary, changes) = {
             let inner = self.control.inner();
@@ -306,7 +306,7 @@ where
     }
 }
 
-/// Polls the controller; one that is down never ends.
+/// Polls the controller; a stopped one is pending forever.
 async fn poll_running<F: Future>(running: &mut Option<Pin<Box<F>>>) -> Ended {
     poll_fn(|context| {
         let Some(running) = running else { return Poll::Pending };

@@ -1,4 +1,4 @@
-//! Scenario: what a controller is explored with: objects, edits, the world outside, and what must hold.
+//! Scenario: objects, edits, external system and invariants that a controller is explored with.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) type Claims = Arc<dyn Fn(&Value) -> Vec<String> + Send + Sync>;
 pub(crate) type Order<W> = Arc<dyn Fn(&W, &View<'_, W>) -> Result<(), String> + Send + Sync>;
 type Mutation<W> = Arc<dyn Fn(&mut W) + Send + Sync>;
 
-/// Which object an edit is about.
+/// Object of an edit.
 #[derive(Clone, Debug)]
 pub(crate) struct Reference {
     pub(crate) api_version: String,
@@ -57,7 +57,7 @@ impl fmt::Display for Reference {
     }
 }
 
-/// What a user does while the controller runs.
+/// An action of a user while the controller runs.
 #[derive(Clone)]
 pub(crate) enum Edit<W> {
     Create(Value),
@@ -67,7 +67,7 @@ pub(crate) enum Edit<W> {
 }
 
 impl<W> Edit<W> {
-    /// The object that it is about, if it is in the cluster.
+    /// Its object, if it is in the cluster.
     pub(crate) fn object(&self) -> Option<Reference> {
         match self {
             Self::Create(object) => Some(Reference::to(object)),
@@ -91,7 +91,7 @@ impl<W> fmt::Display for Edit<W> {
     }
 }
 
-/// What a controller is explored with. Copies share what they hold.
+/// Scenario for the exploration of a controller. Clones share their content.
 ///
 /// ```
 /// use serde_json::json;
@@ -130,7 +130,7 @@ pub struct Scenario<W: World = ()> {
 }
 
 impl Scenario {
-    /// A scenario in which everything is in the cluster.
+    /// Creates a scenario without an external system.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self::with_world(name, ())
@@ -138,7 +138,7 @@ impl Scenario {
 }
 
 impl<W: World> Scenario<W> {
-    /// A scenario with a system outside of the cluster, as it is at the beginning.
+    /// Creates a scenario with the initial state of an external system.
     #[must_use]
     pub fn with_world(name: &str, world: W) -> Self {
         Self {
@@ -159,14 +159,14 @@ impl<W: World> Scenario<W> {
         }
     }
 
-    /// Creates an object, with the status that it has, before the controller starts. CRDs come before their objects.
+    /// Adds an object, including its status, that exists before the controller starts. Add CRDs before their objects.
     #[must_use]
     pub fn object(mut self, object: Value) -> Self {
         self.objects.push(object);
         self
     }
 
-    /// An edit: creates an object once the controller has come to rest.
+    /// An edit: creates an object once the controller is idle.
     #[must_use]
     pub fn create(mut self, object: Value) -> Self {
         self.edits.push(Edit::Create(object));
@@ -209,28 +209,28 @@ impl<W: World> Scenario<W> {
         self
     }
 
-    /// An edit: something happens outside of the cluster.
+    /// An edit: changes the external system.
     #[must_use]
     pub fn external(mut self, name: &str, change: impl Fn(&mut W) + Send + Sync + 'static) -> Self {
         self.edits.push(Edit::World { name: name.to_owned(), change: Arc::new(change) });
         self
     }
 
-    /// As whom the controller acts, so that RBAC is part of the scenario. The administrator, unless something else is said.
+    /// User of the controller, so that RBAC is part of the scenario. The administrator by default.
     #[must_use]
     pub fn user(mut self, user: User) -> Self {
         self.user = user;
         self
     }
 
-    /// Which built-in controllers run beside the controller: garbage collector and namespaces, unless something else is said.
+    /// Built-in controllers that run beside the controller: garbage collector and namespaces by default.
     #[must_use]
     pub fn controllers(mut self, controllers: Controllers) -> Self {
         self.controllers = controllers;
         self
     }
 
-    /// What must be true of the cluster and the world whenever an object reports `Ready=True` for its present generation.
+    /// Invariant of cluster and external system whenever an object reports `Ready=True` for its current generation.
     #[must_use]
     pub fn ready_means(
         mut self,
@@ -254,7 +254,7 @@ impl<W: World> Scenario<W> {
         self
     }
 
-    /// What an object was granted that no other object may have at the same time: addresses, numbers of a pool.
+    /// Values granted to an object that no other object may have at the same time: addresses, numbers of a pool.
     #[must_use]
     pub fn grants(mut self, grants: impl Fn(&Value) -> Vec<String> + Send + Sync + 'static) -> Self {
         self.grants = Some(Arc::new(grants));
@@ -273,7 +273,7 @@ impl<W: World> Scenario<W> {
         self
     }
 
-    /// What must hold after every write.
+    /// Invariant after every write.
     #[must_use]
     pub fn invariant(
         mut self,
@@ -284,7 +284,7 @@ impl<W: World> Scenario<W> {
         self
     }
 
-    /// What must hold at the end, once all edits are made and the controller has come to rest.
+    /// Invariant at the end, once all edits are made and the controller is idle.
     #[must_use]
     pub fn finally(
         mut self,
@@ -295,7 +295,7 @@ impl<W: World> Scenario<W> {
         self
     }
 
-    /// Leaves a field out of the comparison with the run without faults, by its JSON pointer: it may differ.
+    /// Excludes a field, by its JSON pointer, from the comparison with the run without faults.
     #[must_use]
     pub fn ignore(mut self, pointer: &str) -> Self {
         self.ignored.push(pointer.to_owned());

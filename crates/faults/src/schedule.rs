@@ -1,9 +1,9 @@
-//! Schedules: which faults befall which writes of a run, and how the scenario's edits come.
+//! Schedules: which faults are injected at which writes of a run, and when the edits of the scenario are made.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What happens at a write of the controller.
+/// A fault at a write of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Fault {
@@ -15,7 +15,7 @@ pub enum Fault {
     LostResponse,
     /// Another client writes the object just before; the write is refused with `409 Conflict`.
     Conflict,
-    /// From the write on, all watches lag behind by so many events, for [`Options::fault_window`](crate::Options::fault_window).
+    /// From the write on, all watches lag by this many events, for [`Options::fault_window`](crate::Options::fault_window).
     Stale(u32),
     /// As [`Fault::Stale`], for the watches of one resource only: its objects are staler than those of other resources.
     StaleWatch {
@@ -29,7 +29,7 @@ pub enum Fault {
     /// [`Options::fault_window`](crate::Options::fault_window), lists that accept any version (`resourceVersion=0`) return the
     /// objects of that time, and watches deliver nothing newer. Lists without a resourceVersion are consistent, as in Kubernetes.
     StaleList(u32),
-    /// After the write, the next event of each watch comes twice.
+    /// After the write, the next event of each watch is delivered twice.
     Duplicate,
     /// From the write on, nothing comes through the watches that are open; after
     /// [`Options::fault_window`](crate::Options::fault_window) they end with `410 Expired`.
@@ -43,7 +43,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Those of a controller, with watches and lists that lag by one and by three events.
+    /// All faults of a controller, with watches and lists that lag by one and by three events.
     pub const ALL: [Self; 14] = [
         Self::CrashBefore,
         Self::CrashAfter,
@@ -78,12 +78,12 @@ impl Fault {
         }
     }
 
-    /// Can it happen at a call of the external system?
+    /// Whether it can be injected at a call of the external system.
     pub(crate) const fn befalls_calls(self) -> bool {
         !matches!(self, Self::Conflict)
     }
 
-    /// Can it happen at a write of a Lease or an Event?
+    /// Whether it can be injected at a write of a Lease or an Event.
     pub(crate) const fn befalls_auxiliary(self) -> bool {
         matches!(self, Self::CrashBefore | Self::CrashAfter)
     }
@@ -176,9 +176,9 @@ impl FromStr for Place {
 /// A fault at a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Injection {
-    /// Which write.
+    /// The write.
     pub place: Place,
-    /// What happens to it.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -188,20 +188,20 @@ impl fmt::Display for Injection {
     }
 }
 
-/// How the edits of a scenario come.
+/// When the edits of a scenario are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Edits {
-    /// Each once the controller has come to rest after the one before.
+    /// Each once the controller is idle after the previous one.
     #[default]
     Apart,
-    /// Those from one (counted from 1) up to another at once, while the controller runs.
+    /// A range of edits (counted from 1) at once, while the controller runs.
     Together {
         /// The first.
         first: usize,
         /// The last.
         last: usize,
     },
-    /// Those from one up to another while the controller is down: it sees the last state only.
+    /// A range of edits while the controller is stopped: it observes the last state only.
     Unobserved {
         /// The first.
         first: usize,
@@ -211,7 +211,7 @@ pub enum Edits {
 }
 
 impl Edits {
-    /// Those that come at once, if any.
+    /// Edits that are made at once, if any.
     pub(crate) const fn range(self) -> Option<(usize, usize)> {
         match self {
             Self::Apart => None,
@@ -250,7 +250,7 @@ impl FromStr for Edits {
     }
 }
 
-/// What happens in a run. Its text is what failures print, and what [`replay`](crate::replay) takes.
+/// Faults and edits of a run. Failures print it as text, which [`replay`](crate::replay) accepts.
 ///
 /// ```
 /// use settled_faults::{Fault, Schedule};
@@ -262,31 +262,31 @@ impl FromStr for Edits {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Schedule {
-    /// How the scenario's edits come.
+    /// When the edits of the scenario are made.
     pub edits: Edits,
     /// The faults, by write.
     pub injections: Vec<Injection>,
 }
 
-/// A text is no schedule.
+/// Parse error of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a fault of a schedule: {0:?}")]
 pub struct ScheduleError(String);
 
 impl Schedule {
-    /// One fault at one write.
+    /// A schedule with one fault.
     #[must_use]
     pub fn single(write: usize, fault: Fault) -> Self {
         Self::default().and(write, fault)
     }
 
-    /// With another fault.
+    /// Adds a fault.
     #[must_use]
     pub fn and(self, write: usize, fault: Fault) -> Self {
         self.with(Injection { place: Place::of_write(write), fault })
     }
 
-    /// With another fault, at a write of any sort.
+    /// Adds a fault at any write.
     #[must_use]
     pub fn with(mut self, injection: Injection) -> Self {
         self.injections.push(injection);
@@ -294,13 +294,13 @@ impl Schedule {
         self
     }
 
-    /// Does nothing happen but what the scenario says?
+    /// Whether it has no faults, and all edits are made one after the other.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.edits == Edits::Apart && self.injections.is_empty()
     }
 
-    /// What happens at a write.
+    /// Faults at a write.
     pub(crate) fn at(&self, place: Place) -> impl Iterator<Item = Fault> {
         self.injections
             .iter()
@@ -308,7 +308,7 @@ impl Schedule {
             .map(|injection| injection.fault)
     }
 
-    /// The schedules with one thing less.
+    /// Simpler schedules, each with one element removed or simplified.
     pub(crate) fn simpler(&self) -> Vec<Self> {
         let mut simpler = Vec::new();
         if self.edits != Edits::Apart {

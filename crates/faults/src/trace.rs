@@ -1,11 +1,11 @@
-//! Trace: what happened in a run, in order, for the report of a failure.
+//! Trace: events of a run in order, for the report of a failure.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::schedule::Place;
 
-/// Who did something.
+/// Author of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Actor {
     User,
@@ -37,7 +37,7 @@ impl fmt::Display for Actor {
 pub(crate) struct TraceLine {
     pub(crate) at: Duration,
     pub(crate) actor: Actor,
-    /// Which write, if it is one.
+    /// The write, if it is one.
     pub(crate) write: Option<Place>,
     pub(crate) text: String,
 }

@@ -1,4 +1,4 @@
-//! Watches: passes the lines of a watch on, or holds them back, repeats them and ends the watch as a schedule has it.
+//! Watches: forwards, delays and repeats the lines of a watch, and ends it, according to the schedule.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,16 +18,16 @@ use crate::control::Control;
 use crate::trace::Actor;
 use crate::world::World;
 
-/// How long after an event it comes again.
+/// Delay of a repeated event.
 const REPEATED: Duration = Duration::from_secs(1);
-/// What ends a watch whose revision the server has forgotten.
+/// The error of a watch whose resourceVersion is too old.
 const EXPIRED: &str = concat!(
     r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
     r#""message":"too old resource version: 1 (2)","reason":"Expired","code":410}}"#,
     "\n"
 );
 
-/// What is read of an event.
+/// Decoded fields of an event.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(rename = "type", borrow)]
@@ -35,7 +35,7 @@ struct Line<'a> {
     object: Object,
 }
 
-/// What is read of an object.
+/// Decoded fields of an object.
 #[derive(Deserialize)]
 pub(crate) struct Object {
     #[serde(default)]
@@ -68,15 +68,15 @@ pub(crate) struct WatchBody<W: World> {
     /// The beginning of a line.
     partial: BytesMut,
     held: VecDeque<Bytes>,
-    /// How many times the run had repeated events when this one did last.
+    /// Value of the run's counter of duplicate events when this watch repeated its last one.
     duplicates: usize,
-    /// An event that comes again.
+    /// An event to repeat.
     again: Option<(Bytes, Instant)>,
     timer: Option<Pin<Box<Sleep>>>,
     ended: bool,
 }
 
-/// What a watch does with the lines that it has.
+/// Action of a watch on its pending lines.
 enum Step {
     Pass,
     WaitUntil(Instant),
@@ -112,7 +112,7 @@ impl<W: World> WatchBody<W> {
         }
     }
 
-    /// Reads what is there. True: there will be no more.
+    /// Reads available data. Returns true at the end of the body.
     fn read(&mut self, context: &mut Context<'_>) -> bool {
         loop {
             match Pin::new(&mut self.body).poll_frame(context) {
@@ -154,7 +154,7 @@ impl<W: World> WatchBody<W> {
         behind.max(lagging).map_or(Step::Pass, Step::WaitUntil)
     }
 
-    /// Hands a line to the controller.
+    /// Delivers a line to the controller.
     fn deliver(&self, line: &Bytes, again: bool) {
         let Ok(event) = serde_json::from_slice::<Line<'_>>(line) else { return };
         let Metadata { uid, name, generation, resource_version } = &event.object.metadata;
@@ -170,7 +170,7 @@ impl<W: World> WatchBody<W> {
         });
     }
 
-    /// Should the line come again?
+    /// Whether the line is repeated.
     fn is_repeated(&mut self, line: &Bytes) -> bool {
         let duplicates = self.control.inner().watches.duplicates;
         let is_event = !line.starts_with(br#"{"type":"BOOKMARK""#);

@@ -1,10 +1,10 @@
-//! World: what a controller changes outside of the cluster.
+//! External system: state that a controller changes outside of the cluster.
 
-/// A system outside of the cluster, in memory: what the controller's cloud, database or DNS is in production.
+/// External system in memory: in production, a cloud, a database or DNS.
 ///
 /// It is changed by [`External::call`](crate::External::call), which injects faults. Copies are independent.
 pub trait World: Clone + PartialEq + Send + Sync + 'static {
-    /// What exists there for objects of the cluster.
+    /// Effects that exist for objects of the cluster.
     fn effects(&self) -> Vec<Effect> {
         Vec::new()
     }
@@ -12,19 +12,19 @@ pub trait World: Clone + PartialEq + Send + Sync + 'static {
 
 impl World for () {}
 
-/// Something that exists outside of the cluster because of an object.
+/// An effect of an object in the external system.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Effect {
-    /// Its name there, which may be another in each run: an address, an id that was assigned.
+    /// Its name in the external system, which may differ between runs: an address, an assigned id.
     pub id: String,
-    /// The UID of the object that it exists for.
+    /// The UID of its object.
     pub owner: String,
-    /// What of the object it is. There is never more than one for an owner and a purpose.
+    /// Purpose. At most one effect exists for an owner and a purpose.
     pub purpose: String,
 }
 
 impl Effect {
-    /// An effect of an object.
+    /// Creates an effect of an object.
     pub fn new(id: impl Into<String>, owner: impl Into<String>, purpose: impl Into<String>) -> Self {
         Self { id: id.into(), owner: owner.into(), purpose: purpose.into() }
     }

@@ -1,18 +1,18 @@
-//! Accepted in status, then the effect, then the final status: users see that a long effect has begun.
+//! Accepted status, then the effect, then the final status: users see that a long effect has begun.
 //!
-//! In-place resize of Pods works so: the kubelet reports what it has allocated, resizes the containers, and then reports their resources.
+//! In-place resize of Pods is an example: the kubelet reports allocated resources, resizes the containers, and then reports their resources.
 
 use super::Undecided;
 use crate::decision::{Allocation, Answer, Decision, IdempotencyKey, Permit};
 
-/// Where a request stands.
+/// State of a request.
 #[derive(Debug)]
 pub enum State<T> {
-    /// There is no answer to this generation that stands.
+    /// There is no valid answer for this generation.
     Undecided(Undecided<T, Granted<T>>),
-    /// It is accepted in status; the effect may be there or not.
+    /// It is accepted in status; the effect may exist or not.
     Accepted(Accepted<T>),
-    /// It is accepted, and the final status is written.
+    /// The final status is written.
     Final,
     /// It is refused in status.
     Refused,
@@ -35,9 +35,9 @@ pub fn resume<T: Clone + PartialEq>(
     }
 }
 
-/// Granted, and not written yet.
+/// Granted, not written yet.
 #[derive(Debug)]
-#[must_use = "the answer has to be written"]
+#[must_use = "the answer must be written"]
 pub struct Granted<T>(Accepted<T>);
 
 impl<T: Clone> Granted<T> {
@@ -57,7 +57,7 @@ impl<T: Clone> Granted<T> {
 
 /// Accepted: the effect is permitted.
 #[derive(Debug)]
-#[must_use = "the effect has to be brought about"]
+#[must_use = "the effect must be performed"]
 pub struct Accepted<T> {
     permit: Permit,
     value: T,
@@ -70,7 +70,7 @@ impl<T: Clone> Accepted<T> {
         &self.value
     }
 
-    /// Brings the effect about, or finds it by the permit's key.
+    /// Performs the effect, or finds it by the permit's key.
     ///
     /// # Errors
     /// `effect` failed.
@@ -83,9 +83,9 @@ impl<T: Clone> Accepted<T> {
     }
 }
 
-/// The effect is there.
+/// The effect exists.
 #[derive(Debug)]
-#[must_use = "the final status has to be written"]
+#[must_use = "the final status must be written"]
 pub struct Acted<T> {
     value: T,
 }

@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! The effect does not come first:
+//! Performing the effect first does not compile:
 //!
 //! ```compile_fail
 //! use settled_controller::decision::policy::{Decided, ack_first};
@@ -28,10 +28,10 @@
 
 use crate::decision::{Allocation, Answer, Decision, IdempotencyKey, Permit};
 
-/// Where a request stands.
+/// State of a request.
 pub type State<T> = super::State<T, Granted<T>, Acknowledged<T>>;
 
-/// The state of the request of this generation, by what status has.
+/// Determines the state of a request of this generation from status.
 pub fn resume<T: Clone>(key: IdempotencyKey, generation: i64, recorded: &Allocation<T>) -> State<T> {
     let acknowledged = |permit, value| Acknowledged { permit, value };
     super::resume(
@@ -43,16 +43,16 @@ pub fn resume<T: Clone>(key: IdempotencyKey, generation: i64, recorded: &Allocat
     )
 }
 
-/// Granted, and not written yet.
+/// Granted, not written yet.
 #[derive(Debug)]
-#[must_use = "the answer has to be written"]
+#[must_use = "the answer must be written"]
 pub struct Granted<T>(Acknowledged<T>);
 
 impl<T: Clone> Granted<T> {
     /// Writes the answer into status.
     ///
     /// # Errors
-    /// `write` failed. It may have been carried out all the same: the next reconcile reads what is stored.
+    /// `write` failed. It may have been performed: the next reconcile reads the stored status.
     pub async fn acknowledge<F, E>(self, write: impl FnOnce(Answer<T>) -> F) -> Result<Acknowledged<T>, E>
     where
         F: Future<Output = Result<(), E>>,
@@ -77,7 +77,7 @@ impl<T> Acknowledged<T> {
         &self.value
     }
 
-    /// Brings the effect about. It is called in every reconcile: an effect that is there is found by the permit's key.
+    /// Performs the effect. It is called in every reconcile: an existing effect is found by the permit's key.
     ///
     /// # Errors
     /// `effect` failed.

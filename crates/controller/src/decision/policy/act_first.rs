@@ -1,6 +1,6 @@
-//! The effect first, then status: consumers act on what status says, so it must be true by then.
+//! The effect, then status: consumers act on status, so it must be true when it is written.
 //!
-//! Status does not come first:
+//! Writing status first does not compile:
 //!
 //! ```compile_fail
 //! use settled_controller::decision::policy::act_first;
@@ -11,18 +11,18 @@
 
 use crate::decision::{Allocation, Answer, Decision, IdempotencyKey, Permit};
 
-/// Where a request stands. What is granted in status is brought about again if it is lost.
+/// State of a request. An effect that is granted in status is repeated if it is lost.
 pub type State<T> = super::State<T, Granted<T>, Granted<T>>;
 
-/// The state of the request of this generation, by what status has.
+/// Determines the state of a request of this generation from status.
 pub fn resume<T: Clone>(key: IdempotencyKey, generation: i64, recorded: &Allocation<T>) -> State<T> {
     let granted = |permit, value| Granted { permit, value };
     super::resume(key, generation, recorded, granted, granted)
 }
 
-/// Granted: the effect is permitted, and has to be there before the answer is written.
+/// Granted: the effect is permitted, and must exist before the answer is written.
 #[derive(Debug)]
-#[must_use = "the effect has to be brought about"]
+#[must_use = "the effect must be performed"]
 pub struct Granted<T> {
     permit: Permit,
     value: T,
@@ -35,7 +35,7 @@ impl<T: Clone> Granted<T> {
         &self.value
     }
 
-    /// Brings the effect about, or finds it by the permit's key.
+    /// Performs the effect, or finds it by the permit's key.
     ///
     /// # Errors
     /// `effect` failed. Nothing is written then.
@@ -49,9 +49,9 @@ impl<T: Clone> Granted<T> {
     }
 }
 
-/// The effect is there.
+/// The effect exists.
 #[derive(Debug)]
-#[must_use = "the answer has to be written"]
+#[must_use = "the answer must be written"]
 pub struct Acted<T> {
     permit: Permit,
     value: T,

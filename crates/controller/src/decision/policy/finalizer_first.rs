@@ -1,6 +1,6 @@
-//! A finalizer before the first effect, and no effect left before the finalizer goes.
+//! The finalizer is added before the first effect, and removed after the last effect is released.
 //!
-//! Another policy decides about the effect: [`Protected`] is what it begins with.
+//! Another policy decides about the effect; it begins with [`Protected`].
 //!
 //! ```compile_fail
 //! use settled_controller::decision::policy::finalizer_first;
@@ -13,21 +13,21 @@ use kube::ResourceExt;
 
 use crate::decision::{IdempotencyKey, Permit};
 
-/// Where an object stands.
+/// State of an object.
 #[derive(Debug)]
 pub enum State {
-    /// It has no finalizer: nothing may be done for it yet.
+    /// It has no finalizer: no effect is permitted yet.
     Unprotected(Unprotected),
     /// It has the finalizer.
     Protected(Protected),
-    /// It is being deleted, and has the finalizer: the effect may be there.
+    /// It is being deleted, and has the finalizer: the effect may exist.
     Releasing(Releasing),
     /// It is being deleted, and does not have the finalizer: nothing is left to do. If a user removed the finalizer, the effect may be
     /// there all the same: the [repair scan](crate::decision::RepairScan) finds it.
     Gone,
 }
 
-/// The state of an object, by its metadata.
+/// Determines the state of an object from its metadata.
 pub fn resume<K: ResourceExt>(key: IdempotencyKey, object: &K, finalizer: &str) -> State {
     let generation = object.meta().generation.unwrap_or_default();
     let is_protected = object.finalizers().iter().any(|name| name == finalizer);
@@ -65,19 +65,19 @@ pub struct Protected {
 }
 
 impl Protected {
-    /// What the policy for the effect begins with: the key and the generation of the request.
+    /// Key and generation of the request, with which the policy for the effect begins.
     #[must_use]
     pub fn request(self) -> (IdempotencyKey, i64) {
         (self.key, self.generation)
     }
 
-    /// The permit for an effect that is not announced in status.
+    /// Permit for an effect that status does not report.
     #[must_use]
     pub fn permit(self) -> Permit {
         Permit::new(self.key, self.generation)
     }
 
-    /// The request was withdrawn without deleting the object. What status says of it has to be withdrawn by now.
+    /// Releases the effect of a request that was withdrawn without deleting the object. Status must not report it anymore.
     pub fn abandon(self) -> Releasing {
         Releasing(self.permit())
     }
@@ -88,7 +88,7 @@ impl Protected {
 pub struct Releasing(Permit);
 
 impl Releasing {
-    /// Releases the effect. An effect that is not there, because it never was or is released already, is a success.
+    /// Releases the effect. It is a success if there is none, because it never existed or is already released.
     ///
     /// # Errors
     /// `release` failed: the finalizer stays.
@@ -103,7 +103,7 @@ impl Releasing {
 
 /// The effect is released.
 #[derive(Debug)]
-#[must_use = "the finalizer has to be removed"]
+#[must_use = "the finalizer must be removed"]
 pub struct Released(());
 
 impl Released {

@@ -1,4 +1,4 @@
-//! Write policies: in which order status, effects and finalizers are written, as types.
+//! Write policies: the order of writes of status, effects and finalizers, as types.
 //!
 //! Each policy is a small state machine. `resume` finds the state from what is stored, so a reconcile after a crash goes on where the one
 //! before stopped; it decides nothing twice. Each step takes the state by value and returns the next one, and an effect needs the
@@ -33,10 +33,10 @@ pub mod write_ahead;
 
 use super::{Allocation, Answer, Decision, IdempotencyKey, Permit};
 
-/// Where a request stands, and the step of its policy that comes next.
+/// State of a request, with the next step of its policy.
 #[derive(Debug)]
 pub enum State<T, G, A> {
-    /// There is no answer to this generation that stands. An effect of an attempt before may be there: it is found by its key.
+    /// There is no valid answer for this generation. The effect of an earlier attempt may exist: it is found by its key.
     Undecided(Undecided<T, G>),
     /// It is granted in status. The effect is driven from the recorded value, not decided again: it may be missing, or lost.
     Acknowledged(A),
@@ -44,7 +44,7 @@ pub enum State<T, G, A> {
     Refused,
 }
 
-/// The state of the request of this generation, by what status has.
+/// Determines the state of a request of this generation from status.
 fn resume<T: Clone, G, A>(
     key: IdempotencyKey,
     generation: i64,
@@ -82,11 +82,11 @@ impl<T, G> Undecided<T, G> {
 
 /// A decision, as a step of a policy: granted with the next state, or denied.
 #[derive(Debug)]
-#[must_use = "a decision has to be written"]
+#[must_use = "a decision must be written"]
 pub enum Decided<G, T> {
     /// Granted: the policy goes on.
     Granted(G),
-    /// Deferred or refused: what is left to do is to write it.
+    /// Deferred or refused: it only has to be written.
     Denied(Denied<T>),
 }
 
@@ -104,7 +104,7 @@ impl<T> Denied<T> {
         &self.answer
     }
 
-    /// Writes the denial into status, with its reason and generation, and returns the permit to release what status does not show any more.
+    /// Writes the denial into status, with its reason and generation, and returns the permit to release effects that status no longer reports.
     ///
     /// # Errors
     /// `write` failed.

@@ -1,4 +1,4 @@
-//! A claim by name: creating an object named after the value takes it, atomically, against concurrent allocations from the same pool.
+//! Claims by name: creating an object named after a value claims it, atomically, among concurrent allocations from the same pool.
 //!
 //! The API server refuses a second object of the same name, so several writers need no other lock. Service IPs work so: the object
 //! `IPAddress/10.96.0.10` is the claim.
@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 
 use crate::decision::{Answer, Decision, Denial, IdempotencyKey, Permit};
 
-/// How an attempt to claim a value went.
+/// Result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The value is ours: since now, or since an attempt whose response was lost.
+    /// The value is claimed for the request, by this attempt or by one whose response was lost.
     Ours,
-    /// Another object has it.
+    /// Another object has claimed it.
     Taken,
 }
 
@@ -26,7 +26,7 @@ pub struct Unclaimed {
     generation: i64,
 }
 
-/// Begins a request.
+/// Starts a request.
 #[must_use]
 pub fn begin(key: IdempotencyKey, generation: i64) -> Unclaimed {
     Unclaimed { key, generation }
@@ -59,7 +59,7 @@ impl Unclaimed {
 
 /// A claimed value.
 #[derive(Debug)]
-#[must_use = "the answer has to be written"]
+#[must_use = "the answer must be written"]
 pub struct Claimed<V> {
     permit: Permit,
     value: V,
@@ -72,7 +72,7 @@ impl<V: Clone> Claimed<V> {
         &self.value
     }
 
-    /// The permit for effects: the value is held, whether status says so or not.
+    /// The permit for effects: the value is claimed, whether status reports it or not.
     #[must_use]
     pub fn permit(&self) -> &Permit {
         &self.permit
@@ -81,7 +81,7 @@ impl<V: Clone> Claimed<V> {
     /// Writes the answer into status.
     ///
     /// # Errors
-    /// `write` failed. The claim stays, and is found by the next attempt.
+    /// `write` failed. The claim remains, and the next attempt finds it.
     pub async fn acknowledge<F, E>(self, write: impl FnOnce(Answer<V>) -> F) -> Result<(), E>
     where
         F: Future<Output = Result<(), E>>,

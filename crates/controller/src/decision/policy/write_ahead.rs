@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::{Denial, Grant, IdempotencyKey, Permit};
 
-/// What status keeps of a write-ahead request.
+/// Status of a write-ahead request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Journal<T> {
-    /// What is being done. Its effect may be there already.
+    /// The intent in progress. Its effect may already exist.
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     pub intent: Option<Grant<T>>,
-    /// What was done last.
+    /// The last completed intent.
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     pub done: Option<Grant<T>>,
-    /// The request that failed last, if none was done since.
+    /// The last failed request, if none was completed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Failure>,
 }
@@ -36,33 +36,33 @@ impl<T> Default for Journal<T> {
     }
 }
 
-/// A request that failed for good.
+/// A request that failed permanently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
     /// The generation of the request.
     pub generation: i64,
-    /// Why: a CamelCase word.
+    /// Reason: a CamelCase word.
     pub reason: String,
-    /// Why: a sentence.
+    /// Message: a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// Where an object stands.
+/// State of an object.
 #[derive(Debug)]
 pub enum State<T> {
-    /// Nothing is being done, and the present request is not done.
+    /// No intent is in progress, and the current request is not completed.
     Idle(Idle<T>),
-    /// Something is being done: perhaps for an older request.
+    /// An intent is in progress, possibly of an older request.
     Intended(Intended<T>),
-    /// The present request is done.
+    /// The current request is completed.
     Done,
-    /// The present request has failed for good.
+    /// The current request has failed permanently.
     Failed,
 }
 
-/// The state of the request of this generation, by what status has. A request for the value that was done last needs nothing.
+/// Determines the state of a request of this generation from status. A request for the last completed value needs nothing.
 pub fn resume<T: Clone + PartialEq>(
     key: &IdempotencyKey,
     generation: i64,
@@ -122,19 +122,19 @@ impl<T: Clone> Planned<T> {
 
 /// A recorded intent: the effect is permitted.
 #[derive(Debug)]
-#[must_use = "the effect has to be brought about"]
+#[must_use = "the effect must be performed"]
 pub struct Intended<T> {
     permit: Permit,
     intent: Grant<T>,
     done: Option<Grant<T>>,
 }
 
-/// How an attempt went. An error of the attempt itself means "try again".
+/// Result of an attempt. An error means that it is retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// The effect is there.
+    /// The effect exists.
     Done,
-    /// It will never be. Only what the other side calls impossible is a failure: a timeout is not.
+    /// It cannot exist. Only a permanent error of the external system is a failure; a timeout is not.
     Failed(Denial),
 }
 
@@ -143,16 +143,16 @@ impl<T: Clone> Intended<T> {
         Self { permit: Permit::new(key.intent(intent.generation), intent.generation), intent, done }
     }
 
-    /// What is being done, which may not be what the spec asks for by now.
+    /// The intent in progress, which may differ from the current spec.
     #[must_use]
     pub fn value(&self) -> &T {
         &self.intent.value
     }
 
-    /// Brings the effect about, or finds it by the permit's key.
+    /// Performs the effect, or finds it by the permit's key.
     ///
     /// # Errors
-    /// `effect` failed in a way that another attempt may mend. The intent stays.
+    /// `effect` failed with an error that may be temporary. The intent remains.
     pub async fn act<F, E>(self, effect: impl FnOnce(Permit, T) -> F) -> Result<Attempted<T>, E>
     where
         F: Future<Output = Result<Attempt, E>>,
@@ -162,7 +162,7 @@ impl<T: Clone> Intended<T> {
     }
 }
 
-/// The effect is there, or never will be.
+/// The effect exists, or has failed permanently.
 #[derive(Debug)]
 #[must_use = "the result has to be recorded"]
 pub struct Attempted<T> {
