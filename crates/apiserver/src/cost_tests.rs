@@ -15,7 +15,7 @@ use crate::state::services;
 const ITEMS: usize = 1000;
 const TIMES: usize = 16;
 /// Linear work costs 16 times as much then, and quadratic work 256 times.
-const MOST: f64 = 64.0;
+const MAX_RATIO: f64 = 64.0;
 /// The kernel counts in steps of a few milliseconds: work is repeated until it has taken longer.
 const AT_LEAST: u64 = 40_000_000;
 
@@ -155,7 +155,7 @@ fn long_lists_take_linear_time() {
         // A complaint about each item would be another kind of work.
         assert_eq!(found_of_few, found_of_lots, "{name}");
         assert!(
-            lots < few * MOST,
+            lots < few * MAX_RATIO,
             "{name}: {TIMES} times as many items cost {:.1} times as much",
             lots / few
         );

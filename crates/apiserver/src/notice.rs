@@ -62,7 +62,7 @@ pub enum Notice {
         /// Whether they have none any more.
         removed: bool,
     },
-    /// A write could not be stored. It is told once, and again if a write after it could.
+    /// A write could not be stored. Reported once, and again after a successful write.
     StoreFailed {
         /// Why.
         error: String,
@@ -143,7 +143,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Who is told. It must not block.
+/// Handler of notices. It must not block.
 pub type Listener = Arc<dyn Fn(&Notice) + Send + Sync>;
 
 /// Notifies the listener; without one, it is an event of `tracing`.

@@ -61,16 +61,16 @@ pub struct Config {
     pub tokens: Tokens,
     /// The certificates: made on the first start, or given.
     pub certificates: CertificateOptions,
-    /// How much is done at once.
+    /// Limits of concurrent requests.
     pub limits: Limits,
-    /// Which built-in controllers run: all, unless something else is said. Turn off those that the real kube-controller-manager is
+    /// Built-in controllers that run; all by default. Turn off those that the real kube-controller-manager is
     /// to be tested with.
     pub controllers: Controllers,
-    /// How long Events stay after they were written: an hour, unless something else is said.
+    /// Time to live of Events; an hour by default.
     pub event_ttl: Option<Duration>,
-    /// What is switched on.
+    /// Enabled features.
     pub feature_gates: FeatureGates,
-    /// Who is told what is worth a line in a log.
+    /// Handler of notices, which are worth a line in a log.
     pub listener: Option<Listener>,
     /// Where the addresses of Services come from.
     pub service_range: ServiceRange,
@@ -189,7 +189,7 @@ fn keep_kubeconfig(path: &Path, content: &[u8]) -> Result<(), CertificateError> 
 
 /// How long a client may take to greet, or to answer a ping.
 const GREETING: Duration = Duration::from_secs(30);
-/// How long requests may go on after the server was told to stop.
+/// Time for running requests after the shutdown has begun.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long Events stay.
@@ -473,7 +473,7 @@ impl Server {
         self.0.certificates.kubeconfig(url, user)
     }
 
-    /// Stops: watches end, no new connections are taken, requests that run are answered, the data are closed. Done when all of that
+    /// Shuts down: watches end, no new connections are accepted, running requests are answered, the data are closed. Returns when all of that
     /// is done, or after 10 seconds.
     pub async fn stopped(&self) {
         self.stop();
@@ -482,7 +482,7 @@ impl Server {
         tracing::info!(drained = in_time.is_ok(), "stopped");
     }
 
-    /// Done once the last handle is dropped and all that ran has ended: nothing of the server is left then. It keeps the server
+    /// Completes once the last handle is dropped and all tasks have ended: nothing of the server is left then. It keeps the server
     /// running no longer than others do.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
         let (handles, running) = (self.0.handles.clone(), self.0.api.state.lifecycle.running.clone());
@@ -492,7 +492,7 @@ impl Server {
         }
     }
 
-    /// Begins to stop, as [`Server::stopped`] does, and waits for nothing.
+    /// Begins the shutdown of [`Server::stopped`] without waiting for it.
     pub fn stop(&self) {
         self.0.api.state.lifecycle.stopping.send_replace(true);
     }

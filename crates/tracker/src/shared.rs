@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 /// More different values are not remembered: then they have little in common, and what is remembered costs more than it saves.
-const MOST: usize = 1024;
+const MAX_VALUES: usize = 1024;
 
 /// Values of one type, each kept once.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl<T: ?Sized + Eq + Hash> Pool<T> {
         if let Some(known) = self.0.get(value.borrow()) {
             return Arc::clone(known);
         }
-        if self.0.len() >= MOST {
+        if self.0.len() >= MAX_VALUES {
             self.0.clear();
         }
         let value = value.into();
@@ -42,9 +42,9 @@ mod tests {
         let mut pool = Pool::<str>::default();
         let first = pool.share("shop");
         assert!(Arc::ptr_eq(&first, &pool.share("shop")));
-        for number in 0..3 * MOST {
+        for number in 0..3 * MAX_VALUES {
             assert_eq!(*pool.share(number.to_string()), *number.to_string());
-            assert!(pool.0.len() <= MOST);
+            assert!(pool.0.len() <= MAX_VALUES);
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Tests of the certificate authority, server and client certificates.
 
-use std::time::Instant;
-
 use rustls::pki_types::ServerName;
 
 use super::*;
@@ -345,22 +343,6 @@ fn a_kubeconfig_holds_any_name() {
     let text = certificates.token_kubeconfig("https://127.0.0.1:6443", "a: \"b\" #c", "t: o");
     assert!(text.contains("- name: \"a: \\\"b\\\" #c\"\n"), "{text}");
     assert!(text.contains("    token: \"t: o\"\n"), "{text}");
-}
-
-/// What a start costs. Run it with `--release -- --ignored --nocapture`.
-#[test]
-#[ignore = "it measures"]
-fn what_a_start_costs() {
-    let folder = Folder::new("cost");
-    let mut times = Vec::new();
-    for _ in 0..3 {
-        let start = Instant::now();
-        folder.open(&CertificateOptions::default()).unwrap().server_config().unwrap();
-        times.push(start.elapsed());
-    }
-    let start = Instant::now();
-    Certificates::in_memory(&CertificateOptions::default()).unwrap().server_config().unwrap();
-    panic!("not a failure: on disk {times:?}, in memory {:?}", start.elapsed());
 }
 
 #[test]

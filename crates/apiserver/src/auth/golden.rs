@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::time::Instant;
 
 use http::HeaderMap;
 use serde_json::{Value, json};
@@ -156,31 +155,6 @@ fn all_decisions_are_upstreams_and_denied_is_the_rule() {
     assert!(wrong.is_empty(), "{} of {asked}: {:#?}", wrong.len(), &wrong[..wrong.len().min(5)]);
     assert_eq!(asked, 124_040);
     assert!(allowed > 10_000 && allowed < asked / 5, "{allowed} allowed");
-}
-
-/// What a decision costs. Run it with `--release -- --ignored --nocapture`.
-#[test]
-#[ignore = "it measures"]
-fn what_a_decision_costs() {
-    let (rbac, _) = policy();
-    let mut times: BTreeMap<String, Vec<u128>> = BTreeMap::new();
-    each_question(&table(), |identity, user, attributes, _| {
-        let start = Instant::now();
-        for _ in 0..10 {
-            std::hint::black_box(rbac.authorize(std::hint::black_box(user), attributes));
-        }
-        let nanoseconds = start.elapsed().as_nanos() / 10;
-        for key in [identity, "(all)"] {
-            times.entry(key.to_owned()).or_default().push(nanoseconds);
-        }
-    });
-    let mut out = String::new();
-    for (identity, mut times) in times {
-        times.sort_unstable();
-        let at = |part: usize| times[(times.len() - 1) * part / 100];
-        out.push_str(&format!("{identity:>22}: median {:5} ns, 99 % {:5} ns\n", at(50), at(99)));
-    }
-    panic!("not a failure:\n{out}");
 }
 
 /// A server that does nothing but ask who and whether.

@@ -21,9 +21,9 @@ use crate::ApiError;
 const EXTRA: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 /// From so many groups or extras on, a permission for all of them is looked for first.
-const MANY: usize = 4;
+const MIN_COMBINED: usize = 4;
 /// For so many requestors it is remembered which mode was theirs.
-const MOST_REMEMBERED: usize = 10_000;
+const MAX_REMEMBERED: usize = 10_000;
 
 /// How one user may act as another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Impersonation {
             return;
         }
         let mut remembered = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if remembered.len() >= MOST_REMEMBERED {
+        if remembered.len() >= MAX_REMEMBERED {
             remembered.clear();
         }
         remembered.insert(requestor.name.clone(), mode);
@@ -210,7 +210,7 @@ impl Attempt<'_> {
                 let attributes = Attributes { name: MASTERS, ..attributes };
                 return Err(self.forbid(&attributes, "impersonating the system:masters group is not allowed"));
             }
-            if groups.len() >= MANY && self.require(&Attributes { name: "*", ..attributes }).is_ok() {
+            if groups.len() >= MIN_COMBINED && self.require(&Attributes { name: "*", ..attributes }).is_ok() {
                 return Ok(());
             }
         }
@@ -224,7 +224,8 @@ impl Attempt<'_> {
             for (key, values) in extra {
                 check_extra_syntax(key, values).map_err(|why| self.forbid(&attributes, &why))?;
             }
-            let many = extra.len() >= MANY || extra.values().map(Vec::len).sum::<usize>() >= MANY;
+            let many =
+                extra.len() >= MIN_COMBINED || extra.values().map(Vec::len).sum::<usize>() >= MIN_COMBINED;
             let all = Attributes { subresource: "*", name: "*", ..attributes };
             if many && self.require(&all).is_ok() {
                 return Ok(());

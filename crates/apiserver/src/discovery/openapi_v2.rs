@@ -15,7 +15,7 @@ use crate::kinds::definition::{Catalog, Definition};
 pub(crate) const ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 pub(crate) const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 /// A schema is never deeper: deeper parts are left out.
-const DEEPEST: usize = 200;
+const MAX_DEPTH: usize = 200;
 
 /// The document as JSON.
 pub(crate) fn document(catalog: &Catalog) -> Value {
@@ -54,7 +54,7 @@ pub(crate) fn document(catalog: &Catalog) -> Value {
 /// A schema of version 3 as version 2 has it.
 fn older(schema: Value, depth: usize) -> Value {
     let Value::Object(mut schema) = schema else { return schema };
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return json!({});
     }
     // A reference with a description or a default beside it.

@@ -1,5 +1,3 @@
-use std::time::Instant;
-
 use serde_json::{Value, json};
 use settled_manifest::{Item, Scratch, Splitter};
 
@@ -546,30 +544,4 @@ fn pointers(value: &Value, path: &mut String, into: &mut Vec<String>) {
         pointers(value, path, into);
         path.truncate(length);
     }
-}
-
-/// What things cost: `cargo test --release -p settled-apiserver --lib cost -- --ignored --nocapture`.
-#[test]
-#[ignore = "prints times"]
-#[allow(clippy::print_stderr, reason = "it is all that it does")]
-fn cost() {
-    let object = json!({"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
-        "spec": {"containers": [{"name": "a", "image": "nginx"}]}}}});
-    let time = |name: &str, run: &mut dyn FnMut()| {
-        let start = Instant::now();
-        run();
-        eprintln!("{name}: {:?}", start.elapsed());
-    };
-    let kind = find("apps", "v1", "Deployment").expect("it is there");
-    for name in ["first default", "again"] {
-        let mut object = object.clone();
-        time(name, &mut || {
-            decode(kind, &mut object);
-            default(kind, &mut object);
-        });
-    }
-    time("schemas v1", &mut || drop(schemas("v1")));
-    time("document v1", &mut || drop(document("v1")));
-    time("all schemas", &mut || kinds().iter().for_each(|kind| drop(schemas(&kind.api_version()))));
-    time("bootstrap_rbac", &mut || drop(bootstrap_rbac()));
 }
