@@ -1,7 +1,7 @@
 //! Child processes and their resource usage.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,11 +18,26 @@ pub(crate) fn started<T>(result: std::io::Result<T>, command: &Command) -> Outco
     result.map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()).into())
 }
 
+/// The directory of this program, in which `cargo xtask` builds the workspace's other programs, too.
+pub(crate) fn directory() -> Outcome<PathBuf> {
+    let own = std::env::current_exe()?;
+    Ok(own.parent().ok_or("this program is in no directory")?.to_owned())
+}
+
+/// A program that `cargo xtask` has built beside this one.
+pub(crate) fn beside(name: &str) -> Outcome<PathBuf> {
+    let program = directory()?.join(name);
+    if program.is_file() {
+        return Ok(program);
+    }
+    Err(format!("{} is missing; `cargo xtask` builds it with this program", program.display()).into())
+}
+
 /// The profile of this program: cargo's directory for it has the same name.
 pub(crate) fn profile() -> Outcome<String> {
-    let own = std::env::current_exe()?;
-    let directory = own.parent().and_then(Path::file_name).ok_or("this program is in no directory")?;
-    Ok(match directory.to_string_lossy().into_owned() {
+    let directory = directory()?;
+    let name = directory.file_name().ok_or("this program is in no directory")?;
+    Ok(match name.to_string_lossy().into_owned() {
         // The only profile whose directory has another name.
         debug if debug == "debug" => "dev".to_owned(),
         profile => profile,

@@ -4,14 +4,13 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use settled_conformance::{Client, Identity, Request, Target, token_file};
 
 use crate::oracle::{self, Oracle, Program};
-use crate::{Outcome, corpora, process};
+use crate::{Outcome, process};
 
 /// Startup timeout of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -190,26 +189,12 @@ const REAL_FLAGS: [&str; 9] = [
     "--profiling=false",
 ];
 
-/// The program, built in the profile of this one: `dist` for benchmarks, otherwise `release`. `SETTLED_BINARY`
-/// overrides it.
+/// The program, in the profile of this one: `dist` for benchmarks, otherwise `release`. `SETTLED_BINARY` overrides it.
 pub(crate) fn binary() -> Outcome<PathBuf> {
-    static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
-    if let Some(binary) = std::env::var_os("SETTLED_BINARY") {
-        return Ok(binary.into());
+    match std::env::var_os("SETTLED_BINARY") {
+        Some(binary) => Ok(binary.into()),
+        None => process::beside("settled"),
     }
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(binary) = &*built {
-        return Ok(binary.clone());
-    }
-    let own = std::env::current_exe()?;
-    let directory = own.parent().ok_or("this program is in no directory")?;
-    let profile = process::profile()?;
-    let mut command = Command::new("cargo");
-    command.args(["build", "--quiet", "--locked", "--package", "settled", "--profile", &profile]);
-    if !process::passes(command.current_dir(corpora::root()))? {
-        return Err("failed to build `settled`".into());
-    }
-    Ok(built.insert(directory.join("settled")).clone())
 }
 
 /// Starts `settled serve`.

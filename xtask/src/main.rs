@@ -7,7 +7,9 @@
 mod code_map;
 mod structure;
 
+use std::collections::BTreeSet;
 use std::error::Error;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -63,7 +65,7 @@ tasks
   accuracy                    accuracy of verdicts and of upstream kstatus: on the test cases of the pack, and by kind on the published cases
     --differences               list each case that differs
     --markdown                  print the table of docs/accuracy.md
-  structure [--write-docs]    check import cycles, layers and docs/code-map.md; --write-docs prints the code map
+  structure [--write-docs]    check import cycles, layers, features and docs/code-map.md; --write-docs prints the code map
   generate builtins           generate the data of the built-in kinds from upstream's published documents
   faults [FAULT…] [--quick] [--seed N]
                               inject faults into `settled serve`; all unless named:
@@ -125,11 +127,11 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             Ok(0)
         }
-        ["ci"] => code(Command::new("bash").arg(root().join(".ci/run"))),
+        ["ci"] => code(program("bash").arg(root().join(".ci/run"))),
         ["faults", "controllers", ref numbers @ ..] => {
             worst(&[("settled-faults", "controllers"), ("settled-controller", "faults")], numbers)
         }
-        ["structure"] => holds(&[&structure::run, &|| code_map::run(false)]),
+        ["structure"] => holds(&[&structure::run, &|| code_map::run(false), &features]),
         ["structure", "--write-docs"] => holds(&[&|| code_map::run(true)]),
         _ => lab(&words),
     };
@@ -145,7 +147,7 @@ fn main() -> ExitCode {
 /// Runs examples with the same arguments, all of them; the highest exit code.
 fn worst(examples: &[(&str, &str)], arguments: &[&str]) -> Outcome<u8> {
     let run = |(package, example): &(&str, &str)| {
-        let mut command = Command::new("cargo");
+        let mut command = program("cargo");
         command.args(["run", "--release", "--quiet", "--package", package, "--example", example, "--"]);
         code(command.args(arguments).current_dir(root()))
     };
@@ -159,15 +161,60 @@ fn holds(checks: &[&dyn Fn() -> Outcome<bool>]) -> Outcome<u8> {
     Ok(u8::from(!results.iter().all(|holds| *holds)))
 }
 
+/// The programs of the lab, and the binary that they start. Built together, and with the features that the binary has alone, so that no
+/// dependency is built twice; `structure` checks that.
+const LAB: [&str; 4] = ["settled", "settled-lab", "settled-allocations", "settled-reference"];
+
 /// Builds the lab and runs a task of it. Figures are those of the profile that packages are built in.
 fn lab(words: &[String]) -> Outcome<u8> {
     let is_measured =
         words.first().is_some_and(|task| task == "bench") && !words.iter().any(|word| word == "--smoke");
     let profile = if is_measured { "dist" } else { "release" };
-    let mut command = Command::new("cargo");
-    command.args(["run", "--quiet", "--locked", "--package", "settled-lab", "--profile", profile]);
-    command.arg("--manifest-path").arg(root().join("Cargo.toml")).arg("--").args(words);
-    code(&mut command)
+    let mut command = program("cargo");
+    command.args(["build", "--quiet", "--locked", "--profile", profile]);
+    command.args(LAB.iter().flat_map(|package| ["--package", package]));
+    let built = code(command.arg("--manifest-path").arg(root().join("Cargo.toml")))?;
+    if built != 0 {
+        return Ok(built);
+    }
+    // Beside the directory of this program's profile.
+    let own = std::env::current_exe()?;
+    let target = own.parent().and_then(Path::parent).ok_or("this program is in no target directory")?;
+    code(program(target.join(profile).join("settled-lab")).args(words))
+}
+
+/// Whether what `settled` is built from has the same features beside the lab as alone.
+fn features() -> Outcome<bool> {
+    let tree = |packages: &[&str]| -> Outcome<BTreeSet<String>> {
+        let mut command = program("cargo");
+        command.args(["tree", "--quiet", "--locked", "--edges", "normal,build", "--prefix", "none"]);
+        command.args(["--format", "{p} {f}"]);
+        command.args(packages.iter().flat_map(|package| ["--package", package])).current_dir(root());
+        let output = command.output()?;
+        if !output.status.success() {
+            return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        let text = String::from_utf8(output.stdout)?;
+        Ok(text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect())
+    };
+    let (alone, all) = (tree(&LAB[..1])?, tree(&LAB)?);
+    for package in alone.difference(&all) {
+        println!("the lab adds features to a dependency of `settled`, which is built twice then: {package}");
+    }
+    Ok(alone.is_subset(&all))
+}
+
+/// A command without what cargo told this program of its package: build scripts look at it, and `ring`, with all that stands on it, would
+/// be built anew whenever another program had started cargo.
+fn program(name: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(name);
+    for (variable, _) in std::env::vars_os() {
+        let name = variable.to_string_lossy();
+        if ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(&variable);
+        }
+    }
+    command
 }
 
 /// The exit code of a command; 2 where a signal ended it.

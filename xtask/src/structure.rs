@@ -53,7 +53,7 @@ pub(crate) fn folders() -> Outcome<Vec<PathBuf>> {
     let mut folders: Vec<PathBuf> =
         fs::read_dir(root.join("crates"))?.map(|entry| Ok(entry?.path())).collect::<Outcome<_>>()?;
     folders.sort();
-    folders.extend(["lab", "lab/reference", "xtask"].map(|name| root.join(name)));
+    folders.extend(["lab", "lab/allocations", "lab/reference", "xtask"].map(|name| root.join(name)));
     folders.retain(|folder| folder.join("src").is_dir());
     Ok(folders)
 }

@@ -132,9 +132,9 @@ fn no_fault_makes_a_report_lie() {
     explore_reports(&Options::share(150));
 }
 
-/// `cargo test --release -p settled-netpol-reporter -- --ignored no_pair_of_faults`
+/// All of them: `cargo test --release -p settled-netpol-reporter -- --ignored no_pair_of_faults`
 #[test]
-#[ignore = "for a release build, by .ci/run"]
+#[ignore = "takes minutes; the tests run a share"]
 fn no_pair_of_faults_makes_a_status_or_a_report_lie() {
     explore_status(&Options::share(5_000));
     explore_reports(&Options::share(5_000));

@@ -6,10 +6,8 @@
 mod cel;
 mod managed_fields;
 mod patch;
-#[cfg(feature = "server")]
 mod protobuf;
 mod schema;
-#[cfg(feature = "server")]
 mod selectors;
 
 use std::process::ExitCode;
@@ -22,9 +20,7 @@ fn main() -> ExitCode {
         "managed-fields" => managed_fields::run(arguments),
         "patch" => patch::run(arguments),
         "schema" => schema::run(arguments),
-        #[cfg(feature = "server")]
         "protobuf" => protobuf::run(arguments),
-        #[cfg(feature = "server")]
         "selectors" => selectors::run(arguments),
         _ => unknown(),
     }

@@ -14,7 +14,7 @@
 mod harness;
 
 use std::io::{BufRead as _, BufReader, Lines, Write};
-use std::process::{ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, ExitCode, Stdio};
 
 use serde_json::{Value, json};
 

@@ -259,7 +259,8 @@ impl Events {
         Ok(times)
     }
 
-    async fn next(&mut self) -> Outcome<Bytes> {
+    /// The next part of it, which need not end with a line.
+    pub(crate) async fn next(&mut self) -> Outcome<Bytes> {
         Ok(self.read().await?.ok_or("a watch ended early")?)
     }
 

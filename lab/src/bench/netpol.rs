@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use settled_netpol::cluster::{Cluster, Known, Labels, Namespace, Pod};
 use settled_netpol::model::{Policy, Protocol};
 use settled_netpol::parse::parse_policy;
@@ -16,12 +16,11 @@ use settled_netpol::reach::{Evaluator, View};
 
 use crate::bench::generate::Random;
 use crate::bench::page::Page;
+use crate::bench::policies::{NAMESPACES, PROVIDER, SEED, app, namespace, policy};
+use crate::bench::reporter;
 use crate::measure::{Rounds, Table, figure};
 use crate::{Outcome, process, server};
 
-const SEED: u64 = 1;
-/// The provider of the check: it carries out `endPort` by its first port, and limits lists of ports.
-const PROVIDER: &str = "cilium@1.15.0";
 /// Number of policies of the check, and its bar.
 const POLICIES: usize = 10_000;
 const CHECK_BAR_MS: f64 = 1_000.0;
@@ -31,18 +30,15 @@ const LARGE_BYTES: usize = 20 << 20;
 const PODS: usize = 1_000;
 const PAIR_POLICIES: usize = 500;
 const PAIRS_BAR_MS: f64 = 2_000.0;
-/// Namespaces, and applications in each.
-const NAMESPACES: usize = 20;
-const APPS: usize = 10;
-
 /// Prints all tables; false if a bar is missed. A smoke run ignores bars.
 pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     let mut page = Page::new("netpol", write_docs && !smoke);
     page.machine("cargo xtask bench netpol --write-docs")?;
     let checked = check(&mut page, smoke)?;
     let paired = pairs(&mut page, smoke)?;
+    let reported = reporter::conditions(&mut page, smoke)?;
     page.publish()?;
-    Ok(smoke || (checked && paired))
+    Ok(smoke || (checked && paired && reported))
 }
 
 fn yes(met: bool) -> &'static str {
@@ -106,48 +102,6 @@ fn stream(count: usize, bytes: usize) -> String {
         let _ = writeln!(text, "---\n{}", policy(&mut random, index));
     }
     text
-}
-
-fn namespace(index: usize) -> String {
-    format!("team-{}", index % NAMESPACES)
-}
-
-fn app(index: usize) -> String {
-    format!("app-{}", index % APPS)
-}
-
-/// A policy as teams write them: a subject, peers by labels, namespaces and addresses; some with ranges and named ports.
-fn policy(random: &mut Random, index: usize) -> Value {
-    let mut below = |bound: usize| usize::try_from(random.below(bound as u64)).unwrap_or_default();
-    let mut rule = |peers: &str| {
-        let peer = match below(4) {
-            0 => json!({"podSelector": {"matchLabels": {"app": app(below(APPS))}}}),
-            1 => json!({
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace(below(NAMESPACES))}},
-                "podSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": [app(below(APPS)), app(below(APPS))]}]},
-            }),
-            2 => json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": [format!("10.{}.0.0/16", below(256))]}}),
-            _ => json!({"namespaceSelector": {}}),
-        };
-        let port = match below(4) {
-            0 => json!({"protocol": "TCP", "port": 30_000, "endPort": 32_000}),
-            1 => json!({"protocol": "TCP", "port": "http"}),
-            _ => json!({"protocol": "TCP", "port": 8080}),
-        };
-        json!({peers: [peer], "ports": [port, {"protocol": "UDP", "port": 53}]})
-    };
-    let (ingress, egress) = (json!([rule("from"), rule("from")]), json!([rule("to")]));
-    json!({
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": format!("policy-{index}"), "namespace": namespace(index), "labels": {"team": namespace(index)}},
-        "spec": {
-            "podSelector": {"matchLabels": {"app": app(index / NAMESPACES)}},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": ingress,
-            "egress": egress,
-        },
-    })
 }
 
 /// The connections between all Pods on one port, in the process.

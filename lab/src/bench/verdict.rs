@@ -17,7 +17,6 @@ use settled_rules::RuleSet;
 use crate::bench::generate::{self, Random, SEED};
 use crate::bench::page::Page;
 use crate::bench::status;
-use crate::examples::{self, Beside};
 use crate::measure::{Plan, Rounds, Table, cores, figure, round, round_on};
 use crate::oracle::{self, Oracle};
 use crate::{Outcome, corpora, process};
@@ -310,7 +309,7 @@ fn count_allocations(
     options: &[Options; 2],
     allocations: &mut [Allocations; 2],
 ) -> Outcome<()> {
-    let counter = examples::build("settled-lab", "count-allocations", Beside::Alone)?;
+    let counter = process::beside("settled-allocations")?;
     let mut counter = Command::new(counter)
         .arg(options[0].now.to_string())
         .stdin(Stdio::piped())

@@ -3,7 +3,6 @@
 
 use std::process::Command;
 
-use crate::examples::{self, Beside};
 use crate::oracle::{self, Oracle};
 use crate::{Outcome, corpora, process};
 
@@ -13,8 +12,6 @@ const SEED: u64 = 1;
 pub(crate) struct Suite {
     /// Name of the suite, and of the Go program's directory in `conformance/`.
     pub(crate) name: &'static str,
-    /// Optimized if unoptimized code would dominate the time.
-    beside: Beside,
     runs: &'static [Run],
 }
 
@@ -24,17 +21,14 @@ type Run = (&'static [&'static str], u32, u32);
 pub(crate) const SUITES: [Suite; 6] = [
     Suite {
         name: "managed-fields",
-        beside: Beside::Lab,
         runs: &[(&["merge"], 80_000, 80_000), (&["kubernetes"], 25_000, 25_000), (&["schema"], 1_500, 1_500)],
     },
     Suite {
         name: "cel",
-        beside: Beside::Lab,
         runs: &[(&["crates/cel/tests/cases/recorded.jsonl"], 0, 0), (&["--random"], 1_000, 10_000)],
     },
     Suite {
         name: "patch",
-        beside: Beside::Lab,
         runs: &[
             (&["json"], 20_000, 60_000),
             (&["merge"], 10_000, 25_000),
@@ -42,9 +36,9 @@ pub(crate) const SUITES: [Suite; 6] = [
             (&["strategic"], 20_000, 60_000),
         ],
     },
-    Suite { name: "schema", beside: Beside::Lab, runs: &[(&[], 20_000, 60_000)] },
-    Suite { name: "selectors", beside: Beside::Tests, runs: &[(&[], 60_000, 60_000)] },
-    Suite { name: "protobuf", beside: Beside::Tests, runs: &[(&[], 5_000, 30_000)] },
+    Suite { name: "schema", runs: &[(&[], 20_000, 60_000)] },
+    Suite { name: "selectors", runs: &[(&[], 60_000, 60_000)] },
+    Suite { name: "protobuf", runs: &[(&[], 5_000, 30_000)] },
 ];
 
 /// Number of inputs.
@@ -82,7 +76,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Suite> {
 impl Suite {
     /// The command that runs it.
     pub(crate) fn command(&self) -> Outcome<Command> {
-        let mut command = Command::new(examples::reference(self.beside)?);
+        let mut command = Command::new(process::beside("settled-reference")?);
         command.arg(self.name).current_dir(corpora::root());
         Ok(command)
     }

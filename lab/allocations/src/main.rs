@@ -1,7 +1,6 @@
 //! Counts the allocations of a verdict, for `cargo xtask bench verdict`.
 //!
-//! A separate program (an example, so that `cargo run` still runs the command line), since a counting allocator is
-//! slower than the allocations it counts and must not affect timings.
+//! A separate program, since a counting allocator is slower than the allocations it counts and must not affect timings.
 //!
 //! Standard input has objects, each preceded by its length (4 bytes, little-endian); the argument is the current time.
 //! For each object, one line is printed: for the profiles `kstatus` and `settled`, the allocations still alive when the
