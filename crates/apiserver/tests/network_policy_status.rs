@@ -6,6 +6,9 @@ use std::path::Path;
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
+use proptest::sample::select;
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use settled_apiserver::auth::User;
 use settled_apiserver::{Config, Controllers, FeatureGates, Server, testing};
@@ -369,6 +372,74 @@ async fn conditions_are_validated() {
     let path = format!("{STATUS}?fieldManager=tool");
     assert!(client.request(Method::PATCH, &path, APPLY, &twice).await.code >= 400);
     assert_eq!(client.read().await, before);
+}
+
+/// The test plan of the KEP: random insertions into the conditions. What is valid is stored as it was sent; what is not changes nothing.
+#[tokio::test]
+async fn random_insertions_into_the_conditions() {
+    const TYPES: [(&str, bool); 9] = [
+        ("Accepted", true),
+        ("Failure", true),
+        ("cilium.io/Accepted", true),
+        ("antrea.io/Failure", true),
+        ("v1-15.cilium.io/Accepted", true),
+        ("", false),
+        ("a b", false),
+        ("-Accepted", false),
+        ("Cilium.io/Accepted", false),
+    ];
+    const STATUSES: [(&str, bool); 5] =
+        [("True", true), ("False", true), ("Unknown", true), ("true", false), ("", false)];
+    const REASONS: [(&str, bool); 5] = [
+        ("RuleApplied", true),
+        ("FeatureNotSupported", true),
+        ("Rule_1:a,b", true),
+        ("", false),
+        ("not a reason", false),
+    ];
+    let client = start(ON).await;
+    client.create().await;
+    // The same each time.
+    let mut runner = TestRunner::deterministic();
+    let insertion =
+        (0..8_usize, select(&TYPES[..]), select(&STATUSES[..]), select(&REASONS[..]), -1..4_i64, 0..8_u8);
+    let mut stored: Vec<Value> = Vec::new();
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..400 {
+        let (position, (type_, is_type), (status, is_status), (reason, is_reason), generation, time) =
+            insertion.new_tree(&mut runner).unwrap().current();
+        let mut condition = json!({
+            "type": type_, "status": status, "reason": reason, "message": "inserted", "observedGeneration": generation,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        if time == 0 {
+            condition.as_object_mut().unwrap().remove("lastTransitionTime");
+        }
+        if generation == 0 {
+            // As the API server stores it.
+            condition.as_object_mut().unwrap().remove("observedGeneration");
+        }
+        let is_new = stored.iter().all(|other| other["type"] != type_);
+        let is_valid = is_type && is_status && is_reason && is_new && generation >= 0 && time > 0;
+        let mut conditions = stored.clone();
+        conditions.insert(position.min(stored.len()), condition);
+        let got = client.request(Method::PUT, STATUS, JSON, &with_conditions(&conditions)).await;
+        assert_eq!(got.code, if is_valid { 200 } else { 422 }, "{conditions:?}: {}", got.json());
+        if is_valid {
+            stored = conditions;
+            accepted += 1;
+        } else {
+            refused += 1;
+        }
+        let policy = client.read().await;
+        let found = policy["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        assert_eq!((found, self::generation(&policy)), (stored.clone(), 1));
+        if stored.len() >= 4 {
+            stored.clear();
+            client.write_status(&[]).await;
+        }
+    }
+    assert!(accepted > 20 && refused > 100, "{accepted} accepted, {refused} refused");
 }
 
 /// A server on a directory, until `stop`.
