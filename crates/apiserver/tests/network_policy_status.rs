@@ -405,7 +405,7 @@ async fn random_insertions_into_the_conditions() {
         (0..8_usize, select(&TYPES[..]), select(&STATUSES[..]), select(&REASONS[..]), -1..4_i64, 0..8_u8);
     let mut stored: Vec<Value> = Vec::new();
     let (mut accepted, mut refused) = (0, 0);
-    for _ in 0..400 {
+    for _ in 0..800 {
         let (position, (type_, is_type), (status, is_status), (reason, is_reason), generation, time) =
             insertion.new_tree(&mut runner).unwrap().current();
         let mut condition = json!({

@@ -1,4 +1,4 @@
-//! A way to a server that can be taken away, that can refuse status writes, and that notes what is written.
+//! A way to a server that can be taken away, that can refuse or hold back status writes, and that notes what is written.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,6 +7,7 @@ use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
+use tokio::sync::watch;
 
 /// Stands between the reporter and the server. Copies are the same.
 #[derive(Clone)]
@@ -17,6 +18,8 @@ struct State {
     writes: Mutex<Vec<String>>,
     /// Code and reason of the answers to the next status writes, which do not reach the server.
     refusals: Mutex<VecDeque<(u16, &'static str)>>,
+    /// Whether status writes wait.
+    held: watch::Sender<bool>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -25,9 +28,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Front {
     pub(crate) fn new(client: Client) -> Self {
-        let state =
-            State { client: Mutex::new(Some(client)), writes: Mutex::default(), refusals: Mutex::default() };
-        Self(Arc::new(state))
+        Self(Arc::new(State {
+            client: Mutex::new(Some(client)),
+            writes: Mutex::default(),
+            refusals: Mutex::default(),
+            held: watch::Sender::new(false),
+        }))
     }
 
     /// A client whose requests pass here.
@@ -48,6 +54,11 @@ impl Front {
     /// Refuses the next status write with this code and reason; several calls, several writes.
     pub(crate) fn refuse(&self, code: u16, reason: &'static str) {
         lock(&self.0.refusals).push_back((code, reason));
+    }
+
+    /// Holds status writes back that were sent, or lets them and the next ones pass.
+    pub(crate) fn hold(&self, held: bool) {
+        self.0.held.send_replace(held);
     }
 
     /// How many status writes are still to be refused.
@@ -74,6 +85,10 @@ impl State {
                 && let Some((code, reason)) = lock(&self.refusals).pop_front()
             {
                 return Ok(refusal(code, reason));
+            }
+            if path.ends_with("/status") {
+                let mut held = self.held.subscribe();
+                held.wait_for(|held| !held).await.expect("the sender lives as long as this");
             }
         }
         client.send(request).await

@@ -176,6 +176,11 @@ impl<'o, 'a> Context<'o, 'a> {
         self.lag(condition).unwrap_or(verdict)
     }
 
+    /// Whether a condition speaks of an older generation.
+    pub(super) fn is_lagging(&self, condition: &Condition<'_>) -> bool {
+        self.generation.zip(condition.observed_generation).is_some_and(|(latest, observed)| observed < latest)
+    }
+
     /// The verdict where a condition speaks of an older generation.
     pub(super) fn lag(&self, condition: &Condition<'_>) -> Option<Verdict> {
         let (latest, observed) = (self.generation?, condition.observed_generation?);
@@ -318,6 +323,10 @@ impl<'o> Condition<'o> {
             Some(message) if !message.is_empty() => message.into_owned(),
             _ => fallback(),
         }
+    }
+
+    pub(super) fn is_message(&self, text: &str) -> bool {
+        self.message().is_some_and(|message| message.is(text))
     }
 
     pub(super) fn has_message(&self) -> bool {

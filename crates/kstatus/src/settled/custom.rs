@@ -127,7 +127,7 @@ fn meaning(condition: &Condition<'_>) -> Option<Says> {
     let first = condition.first_letter()?;
     let (when_true, when_false) = *MEANINGS.find(first, |known| condition.is_type(known))?;
     // Operators made with Ansible: the play runs.
-    if condition.is("Running", Truth::True) && condition.message_or(String::new) == "Running reconciliation" {
+    if condition.is("Running", Truth::True) && condition.is_message("Running reconciliation") {
         return Some(Says::Working);
     }
     Some(match condition.truth {
@@ -169,7 +169,7 @@ struct Heard<'a> {
     wrong: Option<(Condition<'a>, FailureClass)>,
     working: Option<Condition<'a>>,
     done: Option<Condition<'a>>,
-    lagging: Option<Verdict>,
+    lagging: Option<Condition<'a>>,
 }
 
 fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
@@ -197,8 +197,8 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
             }
             Some(Says::Done) => {
                 // All that speak may be content: then one that lags decides, whichever it is.
-                if heard.lagging.is_none() {
-                    heard.lagging = context.lag(&condition);
+                if context.is_lagging(&condition) {
+                    heard.lagging.get_or_insert(condition);
                 }
                 heard.done.get_or_insert(condition);
             }
@@ -238,7 +238,8 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
         return Some(context.decided_by(&condition, common(Status::InProgress, condition)));
     }
     let done = heard.done?;
-    Some(heard.lagging.unwrap_or_else(|| common(Status::Current, done)))
+    let lag = heard.lagging.and_then(|condition| context.lag(&condition));
+    Some(lag.unwrap_or_else(|| common(Status::Current, done)))
 }
 
 /// A reason for a condition that has none: `Healthy`, `NotHealthy`, `HealthyUnknown`.

@@ -72,8 +72,7 @@ pub(super) fn gateway(context: &Context<'_, '_>) -> Verdict {
         };
         return context.decided_by(&programmed, verdict);
     }
-    let address =
-        context.list(Field::Addresses).find_map(|address| member(address, "value").map(|a| a.into_owned()));
+    let address = context.list(Field::Addresses).find_map(|address| member(address, "value"));
     let verdict = match address {
         Some(address) => current("Programmed", text!("Gateway is programmed at address {address}")),
         None if !context.options.require_address => {

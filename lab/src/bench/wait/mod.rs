@@ -38,11 +38,11 @@ const FULL: Plan = Plan {
 };
 
 const SMOKE: Plan = Plan {
-    rounds: 2,
+    rounds: 1,
     pods: &[1, 20],
     deployments: &[1],
     tail: (3, &[1]),
-    failure_limit: Duration::from_secs(8),
+    failure_limit: Duration::from_secs(3),
     patience: Duration::ZERO,
     among: &[1000],
     all: 1000,
