@@ -1,6 +1,7 @@
 //! Entries of `metadata.managedFields`, decoded and encoded.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -133,6 +134,11 @@ impl Entry {
     /// The entry as it stands in an object.
     #[must_use]
     pub fn to_value(&self) -> Value {
+        self.with_fields(self.fields.to_value())
+    }
+
+    /// The entry as it stands in an object, with its fields as they stand there.
+    fn with_fields(&self, fields: Value) -> Value {
         let mut out = Map::new();
         let mut put = |name: &str, text: &str| {
             if !text.is_empty() {
@@ -145,7 +151,7 @@ impl Entry {
         put("time", &self.time.map(print_time).unwrap_or_default());
         put("fieldsType", "FieldsV1");
         put("subresource", &self.subresource);
-        out.insert("fieldsV1".to_owned(), self.fields.to_value());
+        out.insert("fieldsV1".to_owned(), fields);
         Value::Object(out)
     }
 
@@ -189,6 +195,8 @@ pub(crate) fn print_time(time: Timestamp) -> String {
 pub(crate) struct Managed {
     pub(crate) managers: Managers,
     pub(crate) times: BTreeMap<String, Option<Timestamp>>,
+    /// Sets as they stand in an object that this crate wrote: what does not change is not written anew.
+    written: Vec<(Arc<FieldSet>, Value)>,
 }
 
 /// Reads `metadata.managedFields` of an object. Without it, there are no entries.
@@ -207,8 +215,22 @@ pub fn decode_managed_fields(object: &Value) -> Result<Vec<Entry>, EntryError> {
 
 /// Sorts entries as upstream does and writes them to `metadata.managedFields`, or takes the field away if there are
 /// none. An object without metadata gets it.
-pub fn encode_managed_fields(object: &mut Value, mut entries: Vec<Entry>) {
-    entries.sort_by(|left, right| left.sort_key().cmp(&right.sort_key()));
+pub fn encode_managed_fields(object: &mut Value, entries: Vec<Entry>) {
+    let entries = entries.into_iter().map(|entry| {
+        let fields = entry.fields.to_value();
+        (entry, fields)
+    });
+    put_entries(object, entries.collect());
+}
+
+/// Takes `metadata.managedFields` out of an object.
+pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
+    object.get_mut("metadata").and_then(Value::as_object_mut)?.remove("managedFields")
+}
+
+/// Writes entries, each with its fields as they stand in an object.
+fn put_entries(object: &mut Value, mut entries: Vec<(Entry, Value)>) {
+    entries.sort_by(|(left, _), (right, _)| left.sort_key().cmp(&right.sort_key()));
     let Some(object) = object.as_object_mut() else { return };
     if entries.is_empty() {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -221,40 +243,79 @@ pub fn encode_managed_fields(object: &mut Value, mut entries: Vec<Entry>) {
         *metadata = Value::Object(Map::new());
     }
     if let Some(metadata) = metadata.as_object_mut() {
-        metadata.insert("managedFields".to_owned(), entries.iter().map(Entry::to_value).collect());
+        metadata.insert(
+            "managedFields".to_owned(),
+            entries.into_iter().map(|(entry, fields)| entry.with_fields(fields)).collect(),
+        );
     }
 }
 
 impl Managed {
+    /// Reads the managers of an object that anybody may have written.
     pub(crate) fn decode(object: &Value) -> Result<Self, EntryError> {
         let mut managed = Self::default();
         for entry in decode_managed_fields(object)? {
-            let identifier = entry.identifier();
-            managed.times.insert(identifier.clone(), entry.time);
-            let owned = VersionedSet {
-                set: entry.fields,
-                api_version: entry.api_version,
-                applied: entry.operation == Operation::Apply,
-            };
-            managed.managers.insert(identifier, owned);
+            managed.add(entry);
         }
         Ok(managed)
     }
 
+    /// Reads the managers from `metadata.managedFields` of an object that is stored, and so was written here.
+    pub(crate) fn decode_stored(entries: Value) -> Result<Self, EntryError> {
+        let mut managed = Self::default();
+        let entries = match entries {
+            Value::Null => return Ok(managed),
+            Value::Array(entries) => entries,
+            _ => return Err(EntryError::Malformed),
+        };
+        for (place, mut value) in entries.into_iter().enumerate() {
+            let set = managed.add(Entry::at(&value, place)?);
+            if let Some(fields) = value.get_mut("fieldsV1") {
+                managed.written.push((set, fields.take()));
+            }
+        }
+        Ok(managed)
+    }
+
+    fn add(&mut self, entry: Entry) -> Arc<FieldSet> {
+        let identifier = entry.identifier();
+        self.times.insert(identifier.clone(), entry.time);
+        let set = Arc::new(entry.fields);
+        let owned = VersionedSet {
+            set: Arc::clone(&set),
+            api_version: entry.api_version,
+            applied: entry.operation == Operation::Apply,
+        };
+        self.managers.insert(identifier, owned);
+        set
+    }
+
+    /// These managers and times, with the sets as they stand in an object.
+    pub(crate) fn with(self, managers: Managers, times: BTreeMap<String, Option<Timestamp>>) -> Self {
+        Self { managers, times, written: self.written }
+    }
+
     pub(crate) fn encode(self, object: &mut Value) {
-        let times = self.times;
-        let entries = self.managers.into_iter().map(|(identifier, owned)| {
+        let Self { managers, times, mut written } = self;
+        let entries = managers.into_iter().map(|(identifier, owned)| {
             let (manager, subresource) = parse_identifier(&identifier);
-            Entry {
+            let known = written.iter().position(|(set, _)| Arc::ptr_eq(set, &owned.set));
+            let fields = match known {
+                Some(known) => written.swap_remove(known).1,
+                None => owned.set.to_value(),
+            };
+            let entry = Entry {
                 manager,
                 operation: if owned.applied { Operation::Apply } else { Operation::Update },
                 api_version: owned.api_version,
                 time: times.get(&identifier).copied().flatten(),
                 subresource,
-                fields: owned.set,
-            }
+                fields: FieldSet::new(),
+            };
+            (entry, fields)
         });
-        encode_managed_fields(object, entries.collect());
+        let entries = entries.collect();
+        put_entries(object, entries);
     }
 }
 

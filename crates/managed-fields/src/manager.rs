@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use settled_apimachinery::group_version::GroupVersionKind;
 use settled_apimachinery::unstructured::string;
 use settled_go as go;
 
-use crate::entry::{Entry, Managed, Operation, encode_managed_fields, print_manager};
+use crate::entry::{Entry, Managed, Operation, encode_managed_fields, print_manager, take_managed_fields};
 use crate::path::Path;
 use crate::set::{FieldFilter, FieldSet};
 use crate::typed::{Duplicates, ObjectType, TypedValue, ValidationErrors};
@@ -323,6 +323,28 @@ impl<T: ObjectTypes> FieldManager<T> {
         self.typed(&versioned, Duplicates::Allow, doing)
     }
 
+    /// Makes a typed value of an object, which is put back when that goes. Nothing is copied, unless the object is of another version.
+    fn lend<'o>(
+        &self,
+        object: &'o mut Value,
+        what: &str,
+        (doing, to): (&str, &str),
+    ) -> Result<Lent<'o>, ApplyError> {
+        if string(object, "apiVersion") != self.api_version {
+            let typed = self.typed_version(object, what, (doing, to))?;
+            return Ok(Lent { typed: Some(typed), home: None });
+        }
+        let object_type = type_of(&self.types, object).map_err(|error| error.to_string());
+        let checked = object_type.and_then(|object_type| {
+            let checked = TypedValue::check(object, &object_type, Duplicates::Allow);
+            checked.map(|()| object_type).map_err(|errors| errors.to_string())
+        });
+        let object_type = checked.map_err(|why| {
+            ApplyError::Failed(format!("failed to {doing} ({}){to}: {why}", describe(object)))
+        })?;
+        Ok(Lent { typed: Some(TypedValue::checked(object.take(), object_type)), home: Some(object) })
+    }
+
     /// Completes an object that was written as a whole (created, replaced or patched) with its managed fields.
     ///
     /// `live` is the object before, or [`FieldManager::empty`] for a create. The managed fields of `new` take the place
@@ -337,38 +359,56 @@ impl<T: ObjectTypes> FieldManager<T> {
         manager: &str,
         now: Timestamp,
     ) -> Result<Value, ApplyError> {
-        let managed = if !self.subresource.is_empty() {
-            Managed::decode(live).unwrap_or_default()
-        } else if is_reset(new) {
+        let (mut live, mut new) = (live.clone(), new.clone());
+        self.update_in_place(&mut live, &mut new, manager, now)?;
+        Ok(new)
+    }
+
+    /// As [`FieldManager::update`], without copies: `new` gets its managed fields. After an error it has none. `live` stays as it is.
+    ///
+    /// # Errors
+    /// As for [`FieldManager::update`].
+    pub fn update_in_place(
+        &self,
+        live: &mut Value,
+        new: &mut Value,
+        manager: &str,
+        now: Timestamp,
+    ) -> Result<(), ApplyError> {
+        let is_reset = self.subresource.is_empty() && is_reset(new);
+        let given = take_managed_fields(new);
+        let stored = live.pointer("/metadata/managedFields");
+        let managed = if is_reset {
             Managed::default()
+        } else if given.as_ref() == stored {
+            Managed::decode_stored(given.unwrap_or_default()).unwrap_or_default()
         } else {
             // Clients that don't know of managed fields must not delete them by accident.
-            match Managed::decode(new) {
-                Ok(managed) if !managed.managers.is_empty() => managed,
-                _ => Managed::decode(live).unwrap_or_default(),
+            let given = given.filter(|_| self.subresource.is_empty());
+            let given = given.map(|given| Managed::decode(&json!({"metadata": {"managedFields": given}})));
+            match given {
+                Some(Ok(managed)) if !managed.managers.is_empty() => managed,
+                _ => Managed::decode_stored(stored.cloned().unwrap_or_default()).unwrap_or_default(),
             }
         };
-        let mut new = new.clone();
-        encode_managed_fields(&mut new, Vec::new());
-        let managed = self.track_update(live, &new, managed, manager, now)?;
-        managed.encode(&mut new);
-        Ok(new)
+        let managed = self.track_update(live, new, managed, manager, now)?;
+        managed.encode(new);
+        Ok(())
     }
 
     /// As [`FieldManager::update`], but an object whose fields can't be tracked is written without managed fields.
     #[must_use]
     pub fn update_or_forget(&self, live: &Value, new: &Value, manager: &str, now: Timestamp) -> Value {
-        self.update(live, new, manager, now).unwrap_or_else(|_| {
-            let mut new = new.clone();
-            encode_managed_fields(&mut new, Vec::new());
-            new
-        })
+        let (mut live, mut new) = (live.clone(), new.clone());
+        // Then it has none.
+        let _untracked = self.update_in_place(&mut live, &mut new, manager, now);
+        new
     }
 
     fn track_update(
         &self,
-        live: &Value,
-        new: &Value,
+        live: &mut Value,
+        new: &mut Value,
         managed: Managed,
         manager: &str,
         now: Timestamp,
@@ -385,39 +425,46 @@ impl<T: ObjectTypes> FieldManager<T> {
 
     fn update_managers(
         &self,
-        live: &Value,
-        new: &Value,
-        managed: Managed,
+        live: &mut Value,
+        new: &mut Value,
+        mut managed: Managed,
         manager: &str,
         now: Timestamp,
     ) -> Result<Managed, ApplyError> {
-        let Managed { managers, mut times } = managed;
-        let new_typed = self.typed_version(new, "new", ("convert new object", " to smd typed"))?;
-        let live_typed = self.typed_version(live, "live", ("convert live object", " to smd typed"))?;
-        // The entries of this write and of earlier writes are kept apart, to detect writes without effect.
-        let mut managers = self
-            .updater()
-            .update(&live_typed, &new_typed, &self.api_version, &managers, CURRENT)
-            .map_err(|error| {
-                ApplyError::Failed(format!("failed to update ManagedFields ({}): {error}", describe(new)))
-            })?;
+        let mut times = std::mem::take(&mut managed.times);
+        let updated = {
+            let new_typed = self.lend(new, "new", ("convert new object", " to smd typed"))?;
+            let live_typed = self.lend(live, "live", ("convert live object", " to smd typed"))?;
+            // The entries of this write and of earlier writes are kept apart, to detect writes without effect.
+            self.updater().update(
+                live_typed.value(),
+                new_typed.value(),
+                &self.api_version,
+                &managed.managers,
+                CURRENT,
+            )
+        };
+        let mut managers = updated.map_err(|error| {
+            ApplyError::Failed(format!("failed to update ManagedFields ({}): {error}", describe(new)))
+        })?;
         if let Some(mut current) = managers.remove(CURRENT) {
-            current.set = current.set.difference(&NEVER_OWNED);
-            if !current.set.is_empty() {
+            let mut set = current.set.difference(&NEVER_OWNED);
+            if !set.is_empty() {
                 let identifier = self.identifier(manager, Operation::Update);
                 if let Some(before) = managers.get(&identifier) {
-                    current.set = current.set.union(&before.set);
+                    set = set.union(&before.set);
                 }
+                current.set = Arc::new(set);
                 managers.insert(identifier.clone(), current);
                 times.insert(identifier, Some(now));
             }
         }
-        Ok(Managed { managers, times })
+        Ok(managed.with(managers, times))
     }
 
     /// Merges the oldest managers of each version until there are few enough.
     fn cap_update_managers(&self, managed: &mut Managed) {
-        let Managed { managers, times } = managed;
+        let Managed { managers, times, .. } = managed;
         let mut updaters: Vec<_> = managers
             .iter()
             .filter(|(_, owned)| !owned.applied)
@@ -458,11 +505,11 @@ impl<T: ObjectTypes> FieldManager<T> {
                 && let Some(owned) = managers.remove(&identifier)
             {
                 managers.entry(bucket.clone()).or_insert_with(|| VersionedSet {
-                    set: FieldSet::new(),
+                    set: Arc::default(),
                     api_version: owned.api_version,
                     applied: false,
                 });
-                merged.entry(bucket.clone()).or_default().push(owned.set);
+                merged.entry(bucket.clone()).or_default().push(Arc::unwrap_or_clone(owned.set));
             }
             left -= 1;
             // That of the younger one.
@@ -473,8 +520,8 @@ impl<T: ObjectTypes> FieldManager<T> {
             let Some(bucket) = managers.get_mut(&bucket) else { continue };
             // Of equal elements, that of the youngest stays.
             sets.reverse();
-            sets.push(std::mem::take(&mut bucket.set));
-            bucket.set = FieldSet::union_of(sets);
+            sets.push(Arc::unwrap_or_clone(std::mem::take(&mut bucket.set)));
+            bucket.set = Arc::new(FieldSet::union_of(sets));
         }
     }
 
@@ -541,9 +588,10 @@ impl<T: ObjectTypes> FieldManager<T> {
         let mut live = Cow::Borrowed(live);
         if managed.managers.is_empty() {
             // Existing fields have been written by someone.
-            let empty = self.empty();
-            managed =
-                self.update_managers(&empty, &live, managed, "before-first-apply", now).map_err(|error| {
+            let (mut empty, mut all) = (self.empty(), Value::clone(&live));
+            managed = self
+                .update_managers(&mut empty, &mut all, managed, "before-first-apply", now)
+                .map_err(|error| {
                     ApplyError::Failed(format!("failed to create manager for existing fields: {error}"))
                 })?;
             self.cap_update_managers(&mut managed);
@@ -557,7 +605,8 @@ impl<T: ObjectTypes> FieldManager<T> {
         }
         let config_typed = self.typed(config, Duplicates::Reject, ("create typed patch object", ""))?;
         let live_typed = self.typed_version(&live, "live", ("create typed live object", ""))?;
-        let Managed { managers, mut times } = managed;
+        let (managers, mut times) =
+            (std::mem::take(&mut managed.managers), std::mem::take(&mut managed.times));
         let identifier = self.identifier(manager, Operation::Apply);
         let applied = self
             .updater()
@@ -568,7 +617,7 @@ impl<T: ObjectTypes> FieldManager<T> {
             })?;
         let mut managers = applied.managers;
         if let Some(owned) = managers.get_mut(&identifier) {
-            owned.set = owned.set.difference(&NEVER_OWNED);
+            owned.set = Arc::new(owned.set.difference(&NEVER_OWNED));
             if owned.set.is_empty() {
                 managers.remove(&identifier);
             }
@@ -582,7 +631,7 @@ impl<T: ObjectTypes> FieldManager<T> {
             }
             None => live.into_owned(),
         };
-        Ok((object, Managed { managers, times }))
+        Ok((object, managed.with(managers, times)))
     }
 
     /// Fields of kubectl's client-side apply that have not changed since. An apply can take them over.
@@ -597,6 +646,30 @@ impl<T: ObjectTypes> FieldManager<T> {
         let changes = last.compare(&live).ok()?;
         let own = last.to_field_set().ok()?;
         Some(own.difference(&changes.modified).difference(&changes.added).difference(&changes.removed))
+    }
+}
+
+/// A typed value that was made of an object in place.
+struct Lent<'o> {
+    typed: Option<TypedValue>,
+    /// Where the value goes back to.
+    home: Option<&'o mut Value>,
+}
+
+impl Lent<'_> {
+    fn value(&self) -> &TypedValue {
+        static NOTHING: LazyLock<TypedValue> =
+            LazyLock::new(|| TypedValue::checked(Value::Null, ObjectType::deduced()));
+        // It is there until the end.
+        self.typed.as_ref().unwrap_or(&NOTHING)
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let (Some(home), Some(typed)) = (self.home.take(), self.typed.take()) {
+            *home = typed.into_value();
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use settled_go as go;
 
@@ -15,7 +16,7 @@ use crate::value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionedSet {
     /// The fields.
-    pub set: FieldSet,
+    pub set: Arc<FieldSet>,
     /// The version of the object that the paths are of.
     pub api_version: String,
     /// Whether the manager applied them, as opposed to having written them.
@@ -255,7 +256,8 @@ impl<C: Converter> Updater<C> {
         let set = before.difference(&changes.removed).union(&changes.modified).union(&changes.added);
         let set = self.filtered_set(set, api_version);
         if !set.is_empty() {
-            let owned = VersionedSet { set, api_version: api_version.to_owned(), applied: false };
+            let owned =
+                VersionedSet { set: Arc::new(set), api_version: api_version.to_owned(), applied: false };
             managers.insert(manager.to_owned(), owned);
         }
         Ok(managers)
@@ -282,7 +284,7 @@ impl<C: Converter> Updater<C> {
         let merged = live.merge(config).map_err(invalid("failed to merge config"))?;
         let set = config.to_field_set().map_err(invalid("failed to get field set"))?;
         let set = self.filtered_set(set, api_version);
-        let owned = VersionedSet { set, api_version: api_version.to_owned(), applied: true };
+        let owned = VersionedSet { set: Arc::new(set), api_version: api_version.to_owned(), applied: true };
         let last = managers.insert(manager.to_owned(), owned);
         let new = match last {
             Some(last) if !last.set.is_empty() => self.prune(merged, &managers, api_version, &last)?,
@@ -341,9 +343,12 @@ impl<C: Converter> Updater<C> {
                     let paths = lost.iter();
                     conflicts.extend(paths.map(|path| Conflict { manager: name.clone(), path }));
                 }
-                owned.set = owned.set.difference(&lost);
+                owned.set = Arc::new(owned.set.difference(&lost));
             }
-            owned.set = owned.set.difference(&taken.removed);
+            // Mostly, a write takes nothing from others: then their sets stay the same ones.
+            if !owned.set.intersection(&taken.removed).is_empty() {
+                owned.set = Arc::new(owned.set.difference(&taken.removed));
+            }
             if !owned.set.is_empty() {
                 left.insert(name, owned);
             }
@@ -388,7 +393,7 @@ impl<C: Converter> Updater<C> {
     ) -> Result<TypedValue, UpdateError> {
         let mut by_version: BTreeMap<&str, Vec<FieldSet>> = BTreeMap::new();
         for owned in managers.values() {
-            by_version.entry(&owned.api_version).or_default().push(owned.set.clone());
+            by_version.entry(&owned.api_version).or_default().push(FieldSet::clone(&owned.set));
         }
         // The version that was pruned comes first, because other versions may need what was pruned to be converted.
         let mut versions: Vec<_> =
@@ -464,9 +469,11 @@ impl<C: Converter> Updater<C> {
                 .reconcile_field_set(&owned.set)
                 .map_err(invalid("errors reconciling field set with schema"))?;
             let owned = match changed {
-                Some(set) => {
-                    VersionedSet { set, api_version: owned.api_version.clone(), applied: owned.applied }
-                }
+                Some(set) => VersionedSet {
+                    set: Arc::new(set),
+                    api_version: owned.api_version.clone(),
+                    applied: owned.applied,
+                },
                 None => owned.clone(),
             };
             reconciled.insert(name.clone(), owned);

@@ -167,8 +167,22 @@ impl TypedValue {
         object_type: ObjectType,
         duplicates: Duplicates,
     ) -> Result<Self, ValidationErrors> {
-        validate::validate(&value, &object_type.schema, &object_type.type_ref, duplicates)?;
+        Self::check(&value, &object_type, duplicates)?;
         Ok(Self { value, object_type })
+    }
+
+    /// A value that was checked.
+    pub(crate) fn checked(value: Value, object_type: ObjectType) -> Self {
+        Self { value, object_type }
+    }
+
+    /// Checks a value against a type.
+    pub(crate) fn check(
+        value: &Value,
+        object_type: &ObjectType,
+        duplicates: Duplicates,
+    ) -> Result<(), ValidationErrors> {
+        validate::validate(value, &object_type.schema, &object_type.type_ref, duplicates)
     }
 
     /// The value.

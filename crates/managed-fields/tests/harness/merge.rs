@@ -120,7 +120,7 @@ fn managers(value: &Value) -> Managers {
             other => FieldSet::from_value(other),
         };
         let owned = VersionedSet {
-            set: set.unwrap(),
+            set: Arc::new(set.unwrap()),
             api_version: owned["version"].as_str().unwrap().to_owned(),
             applied: owned["applied"] == true,
         };
@@ -227,7 +227,7 @@ impl State {
             let state = json!({"version": owned.api_version, "applied": owned.applied, "fields": fields});
             states.insert(name.clone(), state);
             let set = FieldSet::from_json(&fields).unwrap();
-            self.managers.insert(name, VersionedSet { set, ..owned });
+            self.managers.insert(name, VersionedSet { set: Arc::new(set), ..owned });
         }
         if !states.is_empty() {
             answer.insert("managers".to_owned(), Value::Object(states));
