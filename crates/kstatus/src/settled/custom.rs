@@ -1,156 +1,25 @@
 //! Generic evidence for kinds without a rule: the condition `Ready`, other common conditions, phases.
 
 use super::context::{Condition, Context, Truth};
+use super::meanings::{self, PENDING_REASONS, Says, names_failure};
 use super::words::WordTable;
-use super::{Standard, member};
+use super::{Standard, member, structures};
 use crate::fields::Field;
 use crate::node::{Kind, Shown};
 use crate::reason;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
-/// Meaning of a status of a known condition type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Says {
-    /// All is well, as far as this condition goes.
-    Done,
-    /// Work goes on.
-    Working,
-    /// Something is wrong; the controller may still get over it.
-    Wrong(FailureClass),
-    /// It is over, without success.
-    Over(FailureClass),
-    /// Nothing about being done.
-    Nothing,
-}
-
-/// Meanings of a condition type with the statuses True and False.
-type Meaning = (Says, Says);
-
-/// The state that was asked for is there.
-const STATE: Meaning = (Says::Done, Says::Working);
-/// The spec is accepted; a rejection needs a change of the object or of an object that it references.
-const ACCEPTANCE: Meaning = (Says::Done, Says::Wrong(FailureClass::Configuration));
-/// A step on the way: True is not the end of it.
-const STEP: Meaning = (Says::Nothing, Says::Working);
-/// A check on the way: True is not the end of it, False needs a change.
-const CHECK: Meaning = (Says::Nothing, Says::Wrong(FailureClass::Configuration));
-/// The end of a task: False is the end without success, as in Tekton and Knative.
-const END: Meaning = (Says::Done, Says::Over(FailureClass::Job));
-/// Abnormal when True, for good.
-const DEFEAT: Meaning = (Says::Over(FailureClass::Other), Says::Nothing);
-/// Abnormal when True, for now.
-const TROUBLE: Meaning = (Says::Wrong(FailureClass::Other), Says::Nothing);
-/// Abnormal when True, because of the spec.
-const MISTAKE: Meaning = (Says::Wrong(FailureClass::Configuration), Says::Nothing);
-/// Work in hand when True.
-const WORK: Meaning = (Says::Working, Says::Nothing);
-
-/// The condition types whose meaning is common across controllers, sorted. A name that means different things to
-/// different controllers is left out: no verdict is better than a wrong one.
-static MEANINGS: WordTable<Meaning> = WordTable::new(&[
-    ("Accepted", ACCEPTANCE),
-    ("Active", STATE),
-    ("Admitted", CHECK),
-    ("Applied", STATE),
-    ("Approved", CHECK),
-    ("Available", STATE),
-    ("Bound", STATE),
-    ("Complete", STATE),
-    ("Completed", STATE),
-    ("Configured", STEP),
-    ("Conflicted", MISTAKE),
-    ("Created", STEP),
-    ("Creating", WORK),
-    ("Dangling", MISTAKE),
-    ("Degraded", TROUBLE),
-    ("Deleting", WORK),
-    ("Denied", MISTAKE),
-    ("Deployed", STATE),
-    ("Deploying", WORK),
-    ("Error", TROUBLE),
-    ("ErrorOccurred", TROUBLE),
-    ("Errored", TROUBLE),
-    ("Established", STATE),
-    ("Failed", DEFEAT),
-    ("Failing", TROUBLE),
-    ("Failure", DEFEAT),
-    ("Healthy", STATE),
-    ("InProgress", WORK),
-    ("Initialized", STEP),
-    ("Initializing", WORK),
-    ("Installed", STATE),
-    ("Installing", WORK),
-    ("Invalid", MISTAKE),
-    ("Irreconcilable", TROUBLE),
-    ("Issued", STATE),
-    ("Misconfigured", MISTAKE),
-    ("NotReady", TROUBLE),
-    ("Online", STATE),
-    ("Pending", WORK),
-    ("Processing", WORK),
-    ("Programmed", STATE),
-    ("Progressing", WORK),
-    ("Provisioned", STATE),
-    ("Provisioning", WORK),
-    ("ReconcileError", TROUBLE),
-    ("ReconcileFailed", TROUBLE),
-    ("Reconciled", STATE),
-    ("ReconciliationError", TROUBLE),
-    ("ReconciliationFailed", TROUBLE),
-    ("Registered", STEP),
-    ("Rejected", MISTAKE),
-    ("ReleaseFailed", TROUBLE),
-    ("ReplicaFailure", TROUBLE),
-    ("ResolvedRefs", CHECK),
-    ("Running", STATE),
-    ("Scaling", WORK),
-    ("Scheduled", STEP),
-    ("Succeeded", END),
-    ("Successful", STATE),
-    ("SyncError", TROUBLE),
-    ("SyncFailed", TROUBLE),
-    ("Synced", STATE),
-    ("Synchronized", STATE),
-    ("Terminating", WORK),
-    ("Unavailable", TROUBLE),
-    ("Unhealthy", TROUBLE),
-    ("UpToDate", STATE),
-    ("Updating", WORK),
-    ("Upgrading", WORK),
-    ("Valid", CHECK),
-    ("Validated", CHECK),
-    ("Verified", CHECK),
-]);
-
-fn meaning(condition: &Condition<'_>) -> Option<Says> {
-    let first = condition.first_letter()?;
-    let (when_true, when_false) = *MEANINGS.find(first, |known| condition.is_type(known))?;
-    // Operators made with Ansible: the play runs.
-    if condition.is("Running", Truth::True) && condition.is_message("Running reconciliation") {
-        return Some(Says::Working);
-    }
-    Some(match condition.truth {
-        Truth::True => when_true,
-        Truth::False => when_false,
-        // If False is abnormal, Unknown means that the controller is still reconciling.
-        Truth::Unknown if when_false == Says::Nothing => Says::Nothing,
-        Truth::Unknown => Says::Working,
-    })
-}
-
 /// A refusal that says itself that it is none yet.
 pub(super) fn is_pending(condition: &Condition<'_>) -> bool {
-    ["Pending", "Unknown", "Waiting", "InProgress", "Progressing"]
-        .iter()
-        .any(|word| condition.is_reason(word))
+    PENDING_REASONS.iter().any(|word| condition.is_reason(word))
 }
 
 pub(super) fn verdict(context: &Context<'_, '_>, kind: &[u8]) -> Verdict {
     if let Some(verdict) = from_conditions(context) {
         return verdict;
     }
-    if let Some(verdict) = from_words(context, kind) {
+    if let Some(verdict) = from_words(context, kind).or_else(|| structures::verdict(context)) {
         return verdict;
     }
     if context.options.assume_current {
@@ -182,7 +51,7 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
             heard.ready.get_or_insert(condition);
             continue;
         }
-        match meaning(&condition) {
+        match meanings::of(&condition) {
             Some(Says::Over(class)) => {
                 heard.over.get_or_insert((condition, class));
             }
@@ -230,8 +99,12 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
         return Some(context.decided_by(&condition, verdict));
     }
     if let Some(ready) = heard.ready {
-        let verdict =
-            Verdict::new(Status::InProgress, Basis::Ready, ready.reason_or("NotReady"), ready.describe());
+        let is_failure = ready.is_false() && names_failure(&ready.reason_or(""));
+        let status = if is_failure { Status::Failed } else { Status::InProgress };
+        let mut verdict = Verdict::new(status, Basis::Ready, ready.reason_or("NotReady"), ready.describe());
+        if is_failure {
+            verdict = verdict.failure(FailureClass::Other, false);
+        }
         return Some(context.decided_by(&ready, verdict));
     }
     if let Some(condition) = heard.working {
@@ -394,6 +267,13 @@ fn from_words(context: &Context<'_, '_>, kind: &[u8]) -> Option<Verdict> {
         };
         let Some(word) = word else { continue };
         let Some((reason, status, failure)) = word_says(&word, kind) else { continue };
+        // Running is what its Pods do, and not a summary of how many do it.
+        if status == Status::Current
+            && reason == "Running"
+            && let Some(verdict) = structures::less_ready(context)
+        {
+            return Some(verdict);
+        }
         let detail =
             context.object.get(Field::StatusMessage).filter(|m| m.kind() == Kind::String && !m.is(""));
         let message = match detail {
@@ -444,7 +324,6 @@ mod tests {
 
     #[test]
     fn every_word_is_found() {
-        MEANINGS.assert_complete();
         WORDS.assert_complete();
     }
 }

@@ -7,11 +7,13 @@ mod cluster;
 mod context;
 mod custom;
 mod deletion;
+mod meanings;
 mod network;
 mod pod;
 mod scaling;
 mod statusless;
 mod storage;
+mod structures;
 mod words;
 mod workloads;
 
