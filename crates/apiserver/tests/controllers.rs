@@ -567,6 +567,52 @@ async fn custom_resources_own_and_are_owned() {
     assert!(client.get(&format!("{MAPS}/child")).await.is_none());
 }
 
+/// As upstream, where the watches of a CRD last until it is gone (`crdHandler.tearDown`).
+#[tokio::test]
+async fn watches_report_the_deletion_of_custom_resources_with_their_definition() {
+    let client = Client::start().await;
+    client.namespace("shop").await;
+    client.define("widgets", "Widget", "Namespaced").await;
+    let widgets = "/apis/example.com/v1/namespaces/shop/widgets";
+    for name in ["a", "b"] {
+        client.create(widgets, &custom("Widget", name)).await;
+    }
+    let mut kept = custom("Widget", "kept");
+    kept["metadata"]["finalizers"] = json!(["example.com/kept"]);
+    let kept = client.create(widgets, &kept).await;
+    let since = format!("resourceVersion={}", kept["metadata"]["resourceVersion"].as_str().unwrap());
+    let mut watch = client.watch(widgets, &since).await;
+    // This one is read only when everything is gone.
+    let mut late = client.watch("/apis/example.com/v1/widgets", &since).await;
+
+    let crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+    client.delete(crd, "Background").await;
+    let mut events = Vec::new();
+    while let Some(event) = watch.next().await {
+        let name = event["object"]["metadata"]["name"].as_str().unwrap().to_owned();
+        let kind = event["type"].as_str().unwrap().to_owned();
+        if (kind.as_str(), name.as_str()) == ("MODIFIED", "kept") && events.len() < 3 {
+            assert!(event["object"]["metadata"]["deletionTimestamp"].is_string(), "{event}");
+            client.patch(&format!("{widgets}/kept"), &json!({"metadata": {"finalizers": null}})).await;
+        }
+        events.push((kind, name));
+    }
+    let event = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
+    let wanted =
+        [event("DELETED", "a"), event("DELETED", "b"), event("MODIFIED", "kept"), event("DELETED", "kept")];
+    assert_eq!(events, wanted);
+    client.gone(crd).await;
+
+    let mut events = Vec::new();
+    while let Some(found) = late.next().await {
+        let text = |pointer: &str| found.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
+        events.push((text("/type"), text("/object/metadata/name")));
+    }
+    assert_eq!(events, wanted);
+    let (status, _) = client.send(Method::GET, widgets, None).await;
+    assert_eq!(status, 404);
+}
+
 #[tokio::test]
 async fn events_go_when_their_time_is_over() {
     let client = Client::with(|config| config.event_ttl = Some(Duration::from_millis(20))).await;

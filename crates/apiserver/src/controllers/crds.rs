@@ -53,19 +53,30 @@ pub(crate) fn load(state: &State) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Puts the versions of a definition into the catalog. What served it before is retired: its watches end.
+/// Puts the versions of a definition into the catalog. What served it before is retired: its watches end. While a definition is
+/// terminating they go on, as upstream's do: they report the deletion of the custom resources.
 fn serve_crd(state: &State, crd: &Value) -> Result<(), ApiError> {
     let revision = meta(crd, "resourceVersion").parse().unwrap_or_default();
     let definitions = crd::definitions(crd, revision)?;
     let group = text(crd.get("spec").unwrap_or(&Value::Null), "group").to_owned();
     let plural = crd.pointer("/status/acceptedNames/plural").and_then(Value::as_str).unwrap_or_default();
+    let terminating = is_terminating(crd);
     state.change_catalog(|catalog| {
-        for old in catalog.versions_of(&group, plural) {
-            old.retire();
-        }
+        let replaced: Vec<_> = catalog.versions_of(&group, plural).into_iter().cloned().collect();
         catalog.remove(&group, plural);
-        for definition in definitions {
+        for mut definition in definitions {
+            let version = &definition.names.version;
+            let same = replaced.iter().find(|old| terminating && old.names.version == *version);
+            if let Some(old) = same {
+                definition.keep_watches_of(old);
+            }
             catalog.insert(Arc::new(definition));
+        }
+        for old in replaced {
+            let kept = terminating && catalog.find(&group, &old.names.version, plural).is_some();
+            if !kept {
+                old.retire();
+            }
         }
     });
     Ok(())

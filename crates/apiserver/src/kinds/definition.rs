@@ -43,6 +43,7 @@ pub(crate) struct Definition {
     api_version: String,
     head: Head,
     managers: [OnceLock<FieldManager<Types>>; 7],
+    /// Shared with the definition that it replaced, if the watches of that go on.
     retired: watch::Sender<bool>,
 }
 
@@ -205,6 +206,11 @@ impl Definition {
 
     fn conversion_failed(&self, from: &str) -> ApiError {
         ApiError::new(500, "", conversion::failure(&api_version(&self.names.group, from), &self.names.kind))
+    }
+
+    /// Takes over the watches of the definition that this one replaces: they end with this one.
+    pub(crate) fn keep_watches_of(&mut self, replaced: &Self) {
+        self.retired = replaced.retired.clone();
     }
 
     /// Ends the watches of a definition that is served no more.

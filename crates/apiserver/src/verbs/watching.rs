@@ -54,6 +54,8 @@ pub(crate) struct WatchStream {
     bookmarks: Option<Pin<Box<Sleep>>>,
     deadline: Pin<Box<Sleep>>,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Set at the stop: the events up to this revision still go out, then the stream ends.
+    end: Option<u64>,
     first: bool,
     /// To be sent, then the stream ends.
     last: Option<Bytes>,
@@ -129,6 +131,7 @@ pub(crate) async fn watch(
         bookmarks: None,
         deadline: Box::pin(tokio::time::sleep(lasts(options, &state.random))),
         stop: Box::pin(stop),
+        end: None,
         first: true,
         last: None,
         sent: 0,
@@ -217,7 +220,12 @@ impl WatchStream {
                 self.watch = None;
                 break;
             }
-            let Some(watch) = &mut self.watch else { return Poll::Ready(None) };
+            let Some(watch) = &mut self.watch else {
+                if chunk.is_empty() {
+                    return Poll::Ready(None);
+                }
+                break;
+            };
             if let Some(entry) = self.initial.pop_front() {
                 if chunk.is_empty() && self.initial.len() > 1 {
                     // All of it at once: growing to it copies everything once more.
@@ -235,15 +243,19 @@ impl WatchStream {
                 self.bookmark(&mut chunk, revision, true);
                 continue;
             }
-            if chunk.is_empty()
-                && (self.stop.as_mut().poll(context).is_ready()
-                    || self.deadline.as_mut().poll(context).is_ready())
-            {
+            if chunk.is_empty() && self.deadline.as_mut().poll(context).is_ready() {
                 self.watch = None;
                 return Poll::Ready(None);
             }
+            if chunk.is_empty() && self.end.is_none() && self.stop.as_mut().poll(context).is_ready() {
+                self.end = Some(self.state.store.current_revision().0);
+            }
             match watch.poll_recv(context) {
+                Poll::Ready(Ok(event)) if self.end.is_some_and(|end| event.revision().0 > end) => {
+                    self.watch = None;
+                }
                 Poll::Ready(Ok(event)) => self.event(&mut chunk, &event),
+                Poll::Pending if self.end.is_some() => self.watch = None,
                 Poll::Ready(Err(error)) => self.last = Some(self.end(&error)),
                 Poll::Pending => {
                     if self.bookmark_is_due(context) {
