@@ -31,7 +31,7 @@ pub(super) fn node(context: &Context<'_, '_>) -> Verdict {
         } else if condition.is("NetworkUnavailable", Truth::True) {
             let verdict = in_progress(condition.reason_or("NetworkUnavailable"), condition.describe())
                 .failure(FailureClass::Network, false);
-            return context.decided_by(&condition, verdict);
+            return context.decided_by(&condition, || verdict);
         } else if condition.is_true() && condition.type_text().ends_with("Pressure") {
             let _ = write!(pressure, ", {}", condition.type_text());
         }
@@ -51,7 +51,7 @@ pub(super) fn node(context: &Context<'_, '_>) -> Verdict {
             recoverable(FailureClass::Other, ready.reason_or("NodeStatusUnknown"), ready.describe())
         }
     };
-    context.decided_by(&ready, verdict)
+    context.decided_by(&ready, || verdict)
 }
 
 /// Current once the controller has taken over what the spec asks for.
@@ -112,7 +112,7 @@ pub(super) fn api_service(context: &Context<'_, '_>) -> Verdict {
             } else {
                 in_progress(reason, message).failure(FailureClass::Network, false)
             };
-            context.decided_by(&condition, verdict)
+            context.decided_by(&condition, || verdict)
         }
         None => in_progress("NotObserved", "the API server has not checked the service yet"),
     }
@@ -127,7 +127,7 @@ pub(super) fn custom_resource_definition(context: &Context<'_, '_>) -> Verdict {
             refused.reason_or("NamesNotAccepted"),
             refused.describe(),
         );
-        return context.decided_by(&refused, verdict);
+        return context.decided_by(&refused, || verdict);
     }
     match conditions.find("Established") {
         Some(condition) if condition.is_true() => {
@@ -136,7 +136,7 @@ pub(super) fn custom_resource_definition(context: &Context<'_, '_>) -> Verdict {
                 Some(condition) => text!("CRD is established; {}", condition.describe()),
                 None => "CRD is established".to_owned(),
             };
-            context.decided_by(&condition, current("Established", message))
+            context.decided_by(&condition, || current("Established", message))
         }
         Some(condition) if condition.is_false() && !condition.is_reason("Installing") => {
             let verdict = recoverable(
@@ -144,7 +144,7 @@ pub(super) fn custom_resource_definition(context: &Context<'_, '_>) -> Verdict {
                 condition.reason_or("NotEstablished"),
                 condition.describe(),
             );
-            context.decided_by(&condition, verdict)
+            context.decided_by(&condition, || verdict)
         }
         _ => in_progress("Installing", "Install in progress"),
     }
@@ -256,11 +256,11 @@ pub(super) fn flow_schema(context: &Context<'_, '_>) -> Verdict {
                 condition.reason_or("Dangling"),
                 condition.describe(),
             );
-            context.decided_by(&condition, verdict)
+            context.decided_by(&condition, || verdict)
         }
         Some(condition) if condition.is_false() => {
             let verdict = current("Found", condition.message_or(|| "the priority level exists".to_owned()));
-            context.decided_by(&condition, verdict)
+            context.decided_by(&condition, || verdict)
         }
         _ => in_progress("NotObserved", "the priority level has not been looked up yet"),
     }

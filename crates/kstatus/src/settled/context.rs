@@ -172,8 +172,8 @@ impl<'o, 'a> Context<'o, 'a> {
     }
 
     /// `verdict`, unless the condition it rests on speaks of an older generation.
-    pub(super) fn decided_by(&self, condition: &Condition<'_>, verdict: Verdict) -> Verdict {
-        self.lag(condition).unwrap_or(verdict)
+    pub(super) fn decided_by(&self, condition: &Condition<'_>, verdict: impl FnOnce() -> Verdict) -> Verdict {
+        self.lag(condition).unwrap_or_else(verdict)
     }
 
     /// Whether a condition speaks of an older generation.

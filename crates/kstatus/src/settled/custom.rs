@@ -79,9 +79,10 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
     }
     // Ready is the controller's own summary: True settles it, whatever its parts say.
     if let Some(ready) = heard.ready.filter(Condition::is_true) {
-        let message = ready.message_or(|| "Resource is Ready".to_owned());
-        let verdict = Verdict::new(Status::Current, Basis::Ready, ready.reason_or("Ready"), message);
-        return Some(context.decided_by(&ready, verdict));
+        return Some(context.decided_by(&ready, || {
+            let message = ready.message_or(|| "Resource is Ready".to_owned());
+            Verdict::new(Status::Current, Basis::Ready, ready.reason_or("Ready"), message)
+        }));
     }
     let common = |status: Status, condition: Condition<'_>| {
         let reason: Text = match condition.reason_or("") {
@@ -95,20 +96,22 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
         .map(|(c, class)| (c, class, true))
         .or_else(|| heard.wrong.map(|(c, class)| (c, class, false)));
     if let Some((condition, class, terminal)) = failure {
-        let verdict = common(Status::Failed, condition).failure(class, terminal);
-        return Some(context.decided_by(&condition, verdict));
+        return Some(
+            context.decided_by(&condition, || common(Status::Failed, condition).failure(class, terminal)),
+        );
     }
     if let Some(ready) = heard.ready {
-        let is_failure = ready.is_false() && names_failure(&ready.reason_or(""));
-        let status = if is_failure { Status::Failed } else { Status::InProgress };
-        let mut verdict = Verdict::new(status, Basis::Ready, ready.reason_or("NotReady"), ready.describe());
-        if is_failure {
-            verdict = verdict.failure(FailureClass::Other, false);
-        }
-        return Some(context.decided_by(&ready, verdict));
+        return Some(context.decided_by(&ready, || {
+            let reason = ready.reason_or("NotReady");
+            if ready.is_false() && names_failure(&reason) {
+                return Verdict::new(Status::Failed, Basis::Ready, reason, ready.describe())
+                    .failure(FailureClass::Other, false);
+            }
+            Verdict::new(Status::InProgress, Basis::Ready, reason, ready.describe())
+        }));
     }
     if let Some(condition) = heard.working {
-        return Some(context.decided_by(&condition, common(Status::InProgress, condition)));
+        return Some(context.decided_by(&condition, || common(Status::InProgress, condition)));
     }
     let done = heard.done?;
     let lag = heard.lagging.and_then(|condition| context.lag(&condition));

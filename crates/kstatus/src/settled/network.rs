@@ -51,14 +51,13 @@ pub(super) fn gateway(context: &Context<'_, '_>) -> Verdict {
     let conditions = context.conditions();
     if let Some(accepted) = conditions.find("Accepted").filter(Condition::is_false) {
         let reason = accepted.reason_or("NotAccepted");
-        return context.decided_by(
-            &accepted,
+        return context.decided_by(&accepted, || {
             if accepted.is_reason("Pending") {
                 in_progress(reason, accepted.describe())
             } else {
                 recoverable(FailureClass::Configuration, reason, accepted.describe())
-            },
-        );
+            }
+        });
     }
     let Some(programmed) = conditions.find("Programmed") else {
         return in_progress("NotProgrammed", "waiting for a controller to program the Gateway");
@@ -70,7 +69,7 @@ pub(super) fn gateway(context: &Context<'_, '_>) -> Verdict {
         } else {
             in_progress(reason, message).failure(FailureClass::Network, false)
         };
-        return context.decided_by(&programmed, verdict);
+        return context.decided_by(&programmed, || verdict);
     }
     let address = context.list(Field::Addresses).find_map(|address| member(address, "value"));
     let verdict = match address {
@@ -81,7 +80,7 @@ pub(super) fn gateway(context: &Context<'_, '_>) -> Verdict {
         None => in_progress(reason::NO_ADDRESS, "Gateway is programmed; waiting for an address")
             .failure(FailureClass::Network, false),
     };
-    context.decided_by(&programmed, verdict)
+    context.decided_by(&programmed, || verdict)
 }
 
 /// Current when it is empty (nothing is selected) or some endpoint that is not ending is ready. A condition that is

@@ -160,7 +160,7 @@ fn not_done(context: &Context<'_, '_>, waits_for: fn(&Context<'_, '_>, Seen<'_>)
         }
     }
     if let Some(ready) = seen.ready.filter(Condition::is_true) {
-        return context.decided_by(&ready, current("Ready", "Pod is Ready"));
+        return context.decided_by(&ready, || current("Ready", "Pod is Ready"));
     }
     if let Some(verdict) = trouble(context) {
         return verdict;
@@ -424,7 +424,7 @@ fn unschedulable(context: &Context<'_, '_>, condition: &Condition<'_>) -> Verdic
         return in_progress("PodNotScheduled", message).failure(FailureClass::Scheduling, false);
     }
     let verdict = recoverable(FailureClass::Scheduling, "Unschedulable", message);
-    context.decided_by(condition, verdict)
+    context.decided_by(condition, || verdict)
 }
 
 fn running(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {

@@ -23,10 +23,10 @@ pub(super) fn pod_disruption_budget(context: &Context<'_, '_>) -> Verdict {
     match &condition {
         Some(condition) if condition.is_reason("SyncFailed") => {
             let verdict = recoverable(FailureClass::Configuration, "SyncFailed", condition.describe());
-            context.decided_by(condition, verdict)
+            context.decided_by(condition, || verdict)
         }
         Some(condition) if condition.is_true() => {
-            context.decided_by(condition, current("SufficientPods", counts))
+            context.decided_by(condition, || current("SufficientPods", counts))
         }
         None if healthy >= desired => current("SufficientPods", counts),
         _ => in_progress("InsufficientPods", counts),
@@ -103,7 +103,7 @@ fn scaling_verdict(context: &Context<'_, '_>, conditions: &[Scaling<'_>]) -> Ver
         return in_progress("NotObserved", "the autoscaler has not reported its conditions yet");
     };
     let decided = |by: &Scaling<'_>, verdict: Verdict| match &by.source {
-        Some(condition) => context.decided_by(condition, verdict),
+        Some(condition) => context.decided_by(condition, || verdict),
         None => verdict,
     };
     // Within the window after a scaling the controller reports a back-off: that is its normal work.

@@ -38,7 +38,7 @@ fn bound_claim(context: &Context<'_, '_>) -> Verdict {
             "ControllerResizeError" | "NodeResizeError" | "ModifyVolumeError" => {
                 let message = condition.message_or(|| text!("condition {type_} is True"));
                 let verdict = recoverable(FailureClass::Storage, type_.into_owned(), message);
-                return context.decided_by(&condition, verdict);
+                return context.decided_by(&condition, || verdict);
             }
             "Resizing" | "FileSystemResizePending" | "ModifyingVolume" => {
                 growing.get_or_insert((type_, condition));

@@ -27,7 +27,7 @@ fn extra_pods(replicas: i64, wanted: i64) -> Option<Verdict> {
 fn replica_failure(context: &Context<'_, '_>, condition: &Condition<'_>) -> Verdict {
     let message = Text::from(condition.describe());
     let class = if message.contains("quota") { FailureClass::Quota } else { FailureClass::Configuration };
-    context.decided_by(condition, recoverable(class, condition.reason_or("ReplicaFailure"), message))
+    context.decided_by(condition, || recoverable(class, condition.reason_or("ReplicaFailure"), message))
 }
 
 pub(super) fn deployment(context: &Context<'_, '_>) -> Verdict {
@@ -59,7 +59,7 @@ pub(super) fn deployment(context: &Context<'_, '_>) -> Verdict {
             condition.describe()
         );
         let verdict = terminal(FailureClass::Deadline, "ProgressDeadlineExceeded", message);
-        return context.decided_by(&condition, verdict);
+        return context.decided_by(&condition, || verdict);
     }
     if paused && updated < spec {
         let message = text!("paused with changes that are not rolled out; updated: {updated}/{spec}");
@@ -91,7 +91,7 @@ pub(super) fn deployment(context: &Context<'_, '_>) -> Verdict {
     match &available {
         Some(condition) if condition.is_true() => {
             let verdict = current("Available", text!("Deployment is available. Replicas: {replicas}"));
-            context.decided_by(condition, verdict)
+            context.decided_by(condition, || verdict)
         }
         Some(condition) => in_progress("DeploymentNotAvailable", condition.describe()),
         None => in_progress("DeploymentNotAvailable", "Deployment not Available"),
@@ -227,13 +227,13 @@ pub(super) fn job(context: &Context<'_, '_>) -> Verdict {
         }
     }
     if let Some(condition) = complete {
-        return context.decided_by(&condition, current("Complete", text!("Job Completed. {counts}")));
+        return context.decided_by(&condition, || current("Complete", text!("Job Completed. {counts}")));
     }
     if let Some(condition) = failed {
         let class =
             if condition.is_reason("DeadlineExceeded") { FailureClass::Deadline } else { FailureClass::Job };
         let message = text!("{} ({counts})", condition.describe());
-        return context.decided_by(&condition, terminal(class, condition.reason_or("JobFailed"), message));
+        return context.decided_by(&condition, || terminal(class, condition.reason_or("JobFailed"), message));
     }
     if criteria_met.is_some() {
         return in_progress(
