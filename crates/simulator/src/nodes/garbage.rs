@@ -17,7 +17,7 @@ use crate::meta;
 use crate::pod as pods;
 use crate::scheduler::set_condition;
 
-/// How long a Node may be missing.
+/// How long the Node of a Pod may be missing.
 const QUARANTINE: Duration = Duration::from_secs(40);
 /// Somebody has said that the Node will not come back.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -25,7 +25,8 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// The collector.
 pub(crate) struct PodGarbage {
     status: StatusWriter<Pod>,
-    /// Since when Nodes are missing.
+    /// Since when the Nodes of Pods are missing, by the UIDs of the Pods: each Pod waits as long as upstream's quarantine, so that a
+    /// controller that creates it anew on the missing Node does so once in that time, and not without an end.
     missing: Mutex<HashMap<String, Timestamp>>,
 }
 
@@ -97,7 +98,7 @@ impl Controller for PodGarbage {
             return Ok(Next::AwaitChange);
         }
         if let Some(node) = context.informers.nodes.get(ObjectKey::new("", name)) {
-            self.missing.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+            self.missing.lock().unwrap_or_else(PoisonError::into_inner).remove(meta::uid(&*pod));
             let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
             let is_out = taints.iter().any(|taint| taint.key == OUT_OF_SERVICE);
             if meta::is_deleting(&*pod) && is_out && ready(&node) != "True" {
@@ -108,7 +109,9 @@ impl Controller for PodGarbage {
         let now = context.now();
         let since = {
             let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-            *missing.entry(name.to_owned()).or_insert(now)
+            // Those that others have deleted.
+            missing.retain(|_, since| since.duration_until(now).as_secs() < 2 * QUARANTINE.as_secs() as i64);
+            *missing.entry(meta::uid(&*pod).to_owned()).or_insert(now)
         };
         let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
         if let Some(left) = QUARANTINE.checked_sub(passed).filter(|left| !left.is_zero()) {
