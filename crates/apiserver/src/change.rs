@@ -46,3 +46,36 @@ impl Change {
         }
     }
 }
+
+/// A write, without the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Write<'e> {
+    /// The revision of the write.
+    pub revision: u64,
+    /// The plural name of the resource, such as `configmaps`.
+    pub resource: &'e str,
+    /// The namespace of the object; empty if it is in none.
+    pub namespace: &'e str,
+    /// Its name.
+    pub name: &'e str,
+    /// There was no such object before.
+    pub is_creation: bool,
+    /// The object is gone.
+    pub is_deletion: bool,
+}
+
+impl<'e> Write<'e> {
+    pub(crate) fn of(event: &'e Event) -> Self {
+        let key = event.key();
+        let stored_as = key.resource().as_str();
+        Self {
+            revision: event.revision().0,
+            resource: stored_as.split_once('/').map_or(stored_as, |(_, resource)| resource),
+            namespace: key.namespace(),
+            name: key.name(),
+            is_creation: event.previous().is_none(),
+            is_deletion: event.entry().is_none(),
+        }
+    }
+}

@@ -34,7 +34,7 @@ mod version;
 
 pub use crate::http::body::Body;
 pub use crate::http::limits::Limits;
-pub use change::Change;
+pub use change::{Change, Write};
 pub use controllers::{Controller, Controllers, UnknownController};
 pub use error::{ApiError, Cause, GroupResource};
 pub use features::{Feature, FeatureGates};

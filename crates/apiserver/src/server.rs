@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::auth::certificates::{CertificateError, CertificateOptions, user_of, write_private};
 use crate::auth::{Certificates, Tokens, User};
 use crate::bootstrap;
-use crate::change::Change;
+use crate::change::{Change, Write};
 use crate::controllers::{self, Controller, Controllers, crds, notices, own_objects};
 use crate::directory::{self, DirectoryLock};
 use crate::error::ApiError;
@@ -394,6 +394,18 @@ impl Server {
         let events = events.map_err(|error| ApiError::expired(error.to_string()))?;
         let catalog = state.catalog();
         Ok(events.iter().map(|event| Change::of(event, &catalog)).collect())
+    }
+
+    /// Calls `each` for each write after a revision. Objects are not read: for counting.
+    ///
+    /// # Errors
+    /// The revision is no longer known: `Expired`.
+    pub fn each_write_after(&self, revision: u64, mut each: impl FnMut(&Write<'_>)) -> Result<(), ApiError> {
+        let events = self.0.api.state.store.events_after(Revision(revision));
+        for event in events.map_err(|error| ApiError::expired(error.to_string()))? {
+            each(&Write::of(&event));
+        }
+        Ok(())
     }
 
     /// Answers a request as if it came through a socket with a client certificate of this user; `None`: without one.

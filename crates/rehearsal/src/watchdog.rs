@@ -1,6 +1,6 @@
-//! Watchdog: notices when virtual time stands still because controllers write without an end.
+//! Watchdog: notices when controllers write without an end, so that virtual time stands still or hardly passes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,6 +18,55 @@ const STANDSTILL: Duration = Duration::from_secs(15);
 /// Writes to the object that is written most, of the last ones, that make it a loop.
 const LAST: u64 = 2000;
 const SAME: usize = 200;
+
+/// Writes to one object in a minute of virtual time that make it a loop, beside those that go with the number of objects: the status of
+/// a ReplicaSet is written at most twice for each of its Pods.
+const OF_ONE: u64 = 500;
+const OF_ONE_PER_OBJECT: u64 = 5;
+/// Beats after which it counts anew.
+const WINDOW: u64 = 60;
+
+/// Writes of the last minute of virtual time.
+struct Counter {
+    /// The last revision that was counted.
+    revision: u64,
+    /// The beat at which it began.
+    begin: u64,
+    writes: HashMap<String, u64>,
+    /// How many objects there are.
+    objects: u64,
+}
+
+impl Counter {
+    /// Counts what was written since the last time. Is one object written without an end?
+    fn is_loop(&mut self, server: &Server, beat: u64) -> bool {
+        if beat.saturating_sub(self.begin) >= WINDOW {
+            self.begin = beat;
+            self.writes.clear();
+        }
+        let from = self.revision;
+        let Self { writes, objects, revision, .. } = self;
+        let counted = server.each_write_after(from, |write| {
+            *revision = write.revision;
+            if matches!(write.resource, "events" | "leases") {
+                return;
+            }
+            *objects = (*objects + u64::from(write.is_creation)).saturating_sub(u64::from(write.is_deletion));
+            *writes.entry(name(write.resource, write.namespace, write.name)).or_default() += 1;
+        });
+        if counted.is_err() {
+            // What is no longer known is not counted.
+            self.revision = server.revision();
+        }
+        let most = self.writes.values().max().copied().unwrap_or_default();
+        most > OF_ONE + OF_ONE_PER_OBJECT * self.objects
+    }
+}
+
+/// `deployments shop/web`.
+fn name(resource: &str, namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { format!("{resource} {name}") } else { format!("{resource} {namespace}/{name}") }
+}
 
 /// A thread beside the runtime, which works while the runtime is busy.
 #[derive(Debug)]
@@ -52,10 +101,15 @@ impl Watchdog {
         });
         let server = server.clone();
         let mut last = (0, server.revision(), Instant::now());
+        let mut counter = Counter { revision: 0, begin: 0, writes: HashMap::new(), objects: 0 };
         std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 std::thread::sleep(PERIOD);
                 let now = beat.load(Ordering::Relaxed);
+                if counter.is_loop(&server, now) {
+                    notify.notify_one();
+                    return;
+                }
                 if now != last.0 {
                     last = (now, server.revision(), Instant::now());
                 } else if last.2.elapsed() > STANDSTILL
@@ -81,9 +135,7 @@ pub(crate) fn culprit(server: &Server) -> Option<(String, usize)> {
     let changes = server.changes_after(server.revision().saturating_sub(LAST)).ok()?;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for change in changes.iter().filter(|change| !matches!(&*change.resource, "events" | "leases")) {
-        let place =
-            if change.namespace.is_empty() { String::new() } else { format!("{}/", change.namespace) };
-        *counts.entry(format!("{} {place}{}", change.resource, change.name)).or_default() += 1;
+        *counts.entry(name(&change.resource, &change.namespace, &change.name)).or_default() += 1;
     }
     counts.into_iter().max_by_key(|(_, count)| *count).filter(|(_, count)| *count >= SAME)
 }
