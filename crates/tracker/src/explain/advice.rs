@@ -67,6 +67,7 @@ pub(super) fn advice(graph: &Graph, way: &Way<'_>) -> Advice {
     }
     if verdict.status == Status::Terminating && advice.remarks.is_empty() {
         advice.remarks.extend(deletion(last));
+        cut_off(&mut advice, last);
     }
     if verdict.basis == Basis::Generation {
         advice.remark(format!(
@@ -170,6 +171,20 @@ fn set_image(owner: &Record, pod: &Record) -> Option<String> {
 
 /// What registries and runtimes answer where there is no such image.
 const NO_SUCH_IMAGE: &[&str] = &["manifest unknown", "no match for platform", ": not found"];
+
+/// A Pod whose deletion nobody confirms, because its node does not respond.
+fn cut_off(advice: &mut Advice, pod: &Record) {
+    let facts = pod.facts.as_deref().filter(|facts| facts.finalizers.is_empty());
+    let facts = facts.and_then(|facts| facts.pod()).filter(|pod| pod.is_cut_off);
+    let Some(node) = facts.and_then(|pod| pod.node.as_deref()) else { return };
+    advice.remark(format!(
+        "Node/{node} does not respond, so nobody confirms that its containers have ended, and no other Pod gets the name: bring the Node \
+         back, or, if it is off for good, delete it or force the deletion of the Pod"
+    ));
+    advice.run(format!("kubectl describe node {node}"));
+    let namespace = in_namespace(&pod.id);
+    advice.run(format!("kubectl delete pod {}{namespace} --force --grace-period=0", pod.id.name));
+}
 
 /// ` in namespace shop`
 fn place(id: &ObjectId) -> String {

@@ -51,7 +51,7 @@ pub(super) fn references<'g>(
 /// Whether a child is of the present revision of what generated it, and stays.
 pub(super) fn is_current_child(graph: &Graph, parent: &Record, child: &Record) -> bool {
     if child.deleted.is_some() && child.id.is("", "Pod") {
-        return false;
+        return keeps_its_name(parent, child);
     }
     if child.id.is("", "Event") {
         // Since then, it got what it wanted.
@@ -69,6 +69,15 @@ pub(super) fn is_current_child(graph: &Graph, parent: &Record, child: &Record) -
         (Some(wanted), Some(is)) if replaced => wanted == is,
         _ => true,
     }
+}
+
+/// Whether a StatefulSet waits for a Pod to be gone that does not end by itself: only then can it create the Pod of the same name.
+fn keeps_its_name(parent: &Record, pod: &Record) -> bool {
+    let facts = pod.facts.as_deref();
+    let is_held = |facts: &Facts| {
+        !facts.finalizers.is_empty() || facts.pod().is_some_and(|pod| pod.node.is_some() && pod.is_cut_off)
+    };
+    parent.id.is("apps", "StatefulSet") && facts.is_some_and(is_held)
 }
 
 /// Whether an object is as it should be, so that it can be no cause.

@@ -96,6 +96,8 @@ pub struct PodFacts {
     pub several_containers: bool,
     /// How it has ended. It keeps saying so while it is being deleted.
     pub completion: Option<Completion>,
+    /// Whether the node controller says that it is not ready, and its kubelet still that its containers are: the node does not respond.
+    pub is_cut_off: bool,
 }
 
 /// How something has ended that runs to an end.

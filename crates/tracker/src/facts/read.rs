@@ -177,6 +177,19 @@ fn pod(object: &Object<'_>, status: Status, facts: &mut Facts) {
     facts.of_kind = KindFacts::Pod(pod);
 }
 
+/// Whether the node of a Pod does not respond. The node controller then sets Ready to False and evicts the Pod, and nothing else: a
+/// kubelet sets ContainersReady with Ready.
+fn is_cut_off(object: &Object<'_>) -> bool {
+    let condition = |type_: &str, member: &str, value: &str| {
+        list(object, &["status", "conditions"]).any(|condition| {
+            condition.get("type").is_some_and(|t| t.is(type_))
+                && condition.get(member).is_some_and(|found| found.is(value))
+        })
+    };
+    condition("Ready", "status", "False") && condition("ContainersReady", "status", "True")
+        || condition("DisruptionTarget", "reason", "DeletionByTaintManager")
+}
+
 /// The facts of a Pod that isn't Current.
 fn open_pod(object: &Object<'_>, pod: &mut PodFacts, facts: &mut Facts) {
     let containers = ["containers", "initContainers"].into_iter();
@@ -198,6 +211,7 @@ fn open_pod(object: &Object<'_>, pod: &mut PodFacts, facts: &mut Facts) {
         time(found, &["lastTransitionTime"])
     };
     facts.since = condition("Ready").max(condition("PodScheduled"));
+    pod.is_cut_off = is_cut_off(object);
     for key in ["initContainerStatuses", "containerStatuses"] {
         for container in list(object, &["status", key]) {
             let restarts = at(container, &["restartCount"]).and_then(Node::as_int).unwrap_or(0);
