@@ -2,9 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::core::v1::Taint;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use settled_simulator::nodes::NodeSpec;
+
+use crate::findings::{Manifest, Referred, references};
 
 /// Objects of a page.
 const PAGE: usize = 500;
@@ -22,16 +26,21 @@ const fn kind(api_version: &'static str, kind: &'static str, plural: &'static st
     Kind { api_version, kind, plural }
 }
 
+/// Roles are read if the manifests bind some.
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
 /// Kinds without a namespace that manifests refer to.
-const OF_CLUSTERS: [Kind; 4] = [
+const OF_CLUSTERS: [Kind; 6] = [
     kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
     kind("storage.k8s.io/v1", "StorageClass", "storageclasses"),
     kind("networking.k8s.io/v1", "IngressClass", "ingressclasses"),
+    kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses"),
     kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"),
+    kind(RBAC, "ClusterRole", "clusterroles"),
 ];
 
 /// Kinds of namespaces, in the order in which they are created.
-const OF_NAMESPACES: [Kind; 15] = [
+const OF_NAMESPACES: [Kind; 16] = [
     kind("v1", "ServiceAccount", "serviceaccounts"),
     kind("v1", "ConfigMap", "configmaps"),
     kind("v1", "Secret", "secrets"),
@@ -47,11 +56,16 @@ const OF_NAMESPACES: [Kind; 15] = [
     kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
     kind("networking.k8s.io/v1", "Ingress", "ingresses"),
     kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies"),
+    kind(RBAC, "Role", "roles"),
 ];
 
 /// Something that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
+    /// Their kind.
+    pub kind: &'static str,
+    /// Their namespace; empty for a kind without one.
+    pub namespace: String,
     /// Which objects: `secrets in namespace shop`.
     pub what: String,
     /// Why not.
@@ -83,9 +97,9 @@ struct ListMetadata {
 /// Reads what is in these namespaces, and the definitions of these groups.
 pub async fn read(client: &Client, namespaces: &BTreeSet<String>, groups: &BTreeSet<String>) -> Imported {
     let mut imported = Imported::default();
-    for kind in &OF_CLUSTERS {
-        let path = path(kind, None);
-        let objects = list(client, &path, &mut imported.unread, kind.plural).await;
+    let is_needed = |kind: &&Kind| kind.api_version != RBAC || groups.contains("rbac.authorization.k8s.io");
+    for kind in OF_CLUSTERS.iter().filter(is_needed) {
+        let objects = list(client, kind, "", &mut imported.unread).await;
         let is_wanted = |object: &Value| {
             kind.kind != "CustomResourceDefinition"
                 || object
@@ -103,23 +117,29 @@ pub async fn read(client: &Client, namespaces: &BTreeSet<String>, groups: &BTree
         object.insert("kind".to_owned(), "Namespace".into());
         object.insert("metadata".to_owned(), serde_json::json!({"name": namespace}));
         imported.objects.push(Value::Object(object));
-        for kind in &OF_NAMESPACES {
-            let path = path(kind, Some(namespace));
-            let what = format!("{} in namespace {namespace}", kind.plural);
-            let objects = list(client, &path, &mut imported.unread, &what).await;
+        for kind in OF_NAMESPACES.iter().filter(is_needed) {
+            let objects = list(client, kind, namespace, &mut imported.unread).await;
             imported.objects.extend(objects.into_iter().filter_map(|object| clean(kind, object)));
         }
     }
     imported
 }
 
-fn path(kind: &Kind, namespace: Option<&str>) -> String {
+fn path(kind: &Kind, namespace: &str) -> String {
     let root = if kind.api_version.contains('/') { "/apis" } else { "/api" };
-    let place = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
+    let place = if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };
     format!("{root}/{}/{place}{}", kind.api_version, kind.plural)
 }
 
-async fn list(client: &Client, path: &str, unread: &mut Vec<Unread>, what: &str) -> Vec<Value> {
+async fn list(client: &Client, kind: &Kind, namespace: &str, unread: &mut Vec<Unread>) -> Vec<Value> {
+    let path = path(kind, namespace);
+    let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
+    let failed = |reason| Unread {
+        kind: kind.kind,
+        namespace: namespace.to_owned(),
+        what: format!("{}{place}", kind.plural),
+        reason,
+    };
     let mut objects = Vec::new();
     let mut continue_ = String::new();
     loop {
@@ -140,7 +160,7 @@ async fn list(client: &Client, path: &str, unread: &mut Vec<Unread>, what: &str)
                     kube::Error::Api(status) => status.message.clone(),
                     error => error.to_string(),
                 };
-                unread.push(Unread { what: what.to_owned(), reason });
+                unread.push(failed(reason));
                 return objects;
             }
         }
@@ -149,10 +169,119 @@ async fn list(client: &Client, path: &str, unread: &mut Vec<Unread>, what: &str)
         }
         if objects.len() >= OBJECTS_MAX {
             let reason = format!("there are more than {OBJECTS_MAX}");
-            unread.push(Unread { what: what.to_owned(), reason });
+            unread.push(failed(reason));
             return objects;
         }
     }
+}
+
+/// The Nodes of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Nodes {
+    /// Those that take Pods, cordoned ones as well.
+    pub nodes: Vec<NodeSpec>,
+    /// Names of those that are not ready: they are left out.
+    pub not_ready: Vec<String>,
+    /// Why they could not be read.
+    pub unread: Vec<Unread>,
+}
+
+/// Reads what the Nodes offer: their allocatable resources, labels and taints.
+pub async fn nodes(client: &Client) -> Nodes {
+    let mut read = Nodes::default();
+    for node in list(client, &kind("v1", "Node", "nodes"), "", &mut read.unread).await {
+        let Some(name) = node.pointer("/metadata/name").and_then(Value::as_str) else { continue };
+        let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
+        let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+        if conditions.is_some_and(|conditions| conditions.iter().any(is_ready)) {
+            read.nodes.push(node_spec(name, &node));
+        } else {
+            read.not_ready.push(name.to_owned());
+        }
+    }
+    read
+}
+
+fn node_spec(name: &str, node: &Value) -> NodeSpec {
+    let texts = |pointer: &str| -> BTreeMap<String, String> {
+        let fields = node.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+        fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    };
+    let allocatable = texts("/status/allocatable");
+    let taints = node.pointer("/spec/taints").and_then(Value::as_array).into_iter().flatten();
+    NodeSpec {
+        name: name.to_owned(),
+        labels: texts("/metadata/labels"),
+        capacity: if allocatable.is_empty() { texts("/status/capacity") } else { allocatable },
+        taints: taints.filter_map(|taint| Taint::deserialize(taint).ok()).collect(),
+        is_unschedulable: node.pointer("/spec/unschedulable") == Some(&Value::Bool(true)),
+    }
+}
+
+/// An object that is assumed to exist, because nobody could read whether it does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assumed {
+    /// The first manifest that refers to it.
+    pub manifest: usize,
+    /// The field with its name.
+    pub field: String,
+    /// Its kind and name, for people.
+    pub what: String,
+    /// As it can be created.
+    pub object: Value,
+}
+
+/// What manifests refer to among what could not be read: it may well exist, and the rehearsal goes on as if it did.
+#[must_use]
+pub fn assumed(manifests: &[Manifest], unread: &[Unread]) -> Vec<Assumed> {
+    let mut found: BTreeMap<(&str, String, String), (Assumed, BTreeSet<String>)> = BTreeMap::new();
+    for (index, manifest) in manifests.iter().enumerate() {
+        for Referred { kind, namespace, name, field, keys } in references(manifest) {
+            let is_unread = |unread: &Unread| (unread.kind, &unread.namespace) == (kind, &namespace);
+            let is =
+                |other: &Manifest| (&*other.kind, &other.namespace, &other.name) == (kind, &namespace, &name);
+            if !unread.iter().any(is_unread) || manifests.iter().any(is) {
+                continue;
+            }
+            let Some(object) = placeholder(kind, &namespace, &name) else { continue };
+            let what = format!("{kind} {name:?}");
+            let entry = found
+                .entry((kind, namespace, name))
+                .or_insert_with(|| (Assumed { manifest: index, field, what, object }, BTreeSet::new()));
+            entry.1.extend(keys.into_iter().map(|(_, key)| key));
+        }
+    }
+    let with_keys = |(mut assumed, keys): (Assumed, BTreeSet<String>)| {
+        if let Some(fields) = assumed.object.as_object_mut().filter(|_| !keys.is_empty()) {
+            let data: Map<String, Value> = keys.into_iter().map(|key| (key, "".into())).collect();
+            fields.insert("data".to_owned(), data.into());
+        }
+        assumed
+    };
+    found.into_values().map(with_keys).collect()
+}
+
+/// The least that an object of a kind has.
+fn placeholder(kind: &str, namespace: &str, name: &str) -> Option<Value> {
+    let of = OF_CLUSTERS.iter().chain(&OF_NAMESPACES).find(|of| of.kind == kind)?;
+    let mut object =
+        serde_json::json!({"apiVersion": of.api_version, "kind": kind, "metadata": {"name": name}});
+    let fields = object.as_object_mut()?;
+    let rest = match kind {
+        "PersistentVolumeClaim" => serde_json::json!({
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }),
+        "Service" => serde_json::json!({"spec": {"clusterIP": "None", "ports": [{"port": 80}]}}),
+        "PriorityClass" => serde_json::json!({"value": 0}),
+        "StorageClass" => serde_json::json!({"provisioner": "settled.dev/unknown"}),
+        "RuntimeClass" => serde_json::json!({"handler": "unknown"}),
+        _ => serde_json::json!({}),
+    };
+    fields.extend(rest.as_object().cloned().unwrap_or_default());
+    if !namespace.is_empty() {
+        fields.get_mut("metadata")?.as_object_mut()?.insert("namespace".to_owned(), namespace.into());
+    }
+    Some(object)
 }
 
 /// An object as it can be created anew; none for what others create.
@@ -247,6 +376,45 @@ mod tests {
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "shop"}, "data": {"password": ""},
         });
         assert_eq!(clean(of, secret), Some(expected));
+    }
+
+    #[test]
+    fn nodes_are_as_their_status_says() {
+        let node = json!({
+            "metadata": {"name": "worker-1", "labels": {"disk": "ssd"}},
+            "spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}], "unschedulable": true},
+            "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3920m", "pods": "110"}},
+        });
+        let spec = node_spec("worker-1", &node);
+        assert_eq!(
+            spec.capacity,
+            [("cpu", "3920m"), ("pods", "110")].map(|(a, b)| (a.into(), b.into())).into()
+        );
+        assert_eq!(spec.labels, [("disk".to_owned(), "ssd".to_owned())].into());
+        assert_eq!((spec.taints.len(), spec.taints[0].key.as_str(), spec.is_unschedulable), (1, "gpu", true));
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_assumed() {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "shop"},
+            "spec": {"containers": [{"env": [
+                {"valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}},
+                {"valueFrom": {"secretKeyRef": {"name": "db", "key": "user"}}},
+                {"valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}},
+            ]}]},
+        });
+        let unread =
+            |kind| Unread { kind, namespace: "shop".to_owned(), what: String::new(), reason: String::new() };
+        let manifests = [Manifest::new(pod, "default")];
+        let found = assumed(&manifests, &[unread("Secret")]);
+        let field = "spec.containers[0].env[0].valueFrom.secretKeyRef.name".to_owned();
+        let object = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "shop"},
+            "data": {"password": "", "user": ""},
+        });
+        assert_eq!(found, [Assumed { manifest: 0, field, what: "Secret \"db\"".to_owned(), object }]);
+        assert_eq!(assumed(&manifests, &[unread("ServiceAccount")]), []);
     }
 
     #[test]

@@ -69,6 +69,9 @@ pub fn adapt(manifests: &mut [Manifest], seed: u64) -> Vec<Finding> {
             "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
                 findings.push(note("webhooks", "webhooks"));
             }
+            "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => {
+                findings.push(note("spec", "admission policies"));
+            }
             "APIService" if manifest.object.pointer("/spec/service").is_some_and(Value::is_object) => {
                 findings.push(note("spec.service", "aggregated API servers"));
             }
@@ -107,6 +110,16 @@ fn generate_name(manifest: &mut Manifest, index: usize, seed: u64) {
     metadata.insert("name".to_owned(), name.clone().into());
     metadata.remove("generateName");
     manifest.name = name;
+}
+
+/// Kinds whose status is written by what a rehearsal does not call: their objects are not waited for.
+#[must_use]
+pub fn is_not_called(group: &str, kind: &str) -> bool {
+    matches!(
+        (group, kind),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy")
+            | ("apiregistration.k8s.io", "APIService")
+    )
 }
 
 /// A kind that nobody defines.

@@ -45,6 +45,9 @@ impl Places {
                             walk.note(Path::ROOT.field("metadata").field(name), node);
                         }
                     }
+                    if let Some(owners) = node.get("ownerReferences") {
+                        walk.node(Path::ROOT.field("metadata").field("ownerReferences"), owners, false, 0);
+                    }
                 }
                 // What follows is generated, or long.
                 "status" | "data" | "binaryData" | "stringData" => walk.note(Path::ROOT.field(&name), node),

@@ -21,6 +21,7 @@ mod overview;
 mod proxy;
 mod reach;
 mod rehearse;
+mod rehearse_rows;
 mod rules;
 mod serve;
 mod store;

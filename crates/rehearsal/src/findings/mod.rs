@@ -3,6 +3,7 @@
 mod budgets;
 mod fields;
 mod hooks;
+mod order;
 mod references;
 mod removed;
 mod selectors;
@@ -13,6 +14,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use hooks::{Hook, Phase};
+pub use order::hook_order;
+pub use references::{Referred, references};
 pub use removed::{Removal, removal};
 
 use state::State;
@@ -115,6 +118,8 @@ checks! {
     Unfinished = "unfinished", "An object is not done at the end";
     /// A controller that goes on writing.
     Loop = "endless-loop", "An object is written again and again";
+    /// A Node that takes no Pods.
+    LeftOutNode = "left-out-node", "A Node of the cluster is left out";
     /// Live objects that could not be read.
     Unread = "unread", "Objects of the cluster cannot be read";
     /// An entry of the scenario without effect.

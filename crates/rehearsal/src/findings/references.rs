@@ -101,22 +101,56 @@ const OF_KINDS: [(&str, Reference); 12] = [
     ),
 ];
 
-/// Checks the references of a manifest.
-pub(super) fn check(index: usize, manifest: &Manifest, state: &State, findings: &mut Vec<Finding>) {
-    let object = &manifest.object;
+/// A reference of a manifest to an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Referred {
+    /// The kind of the object.
+    pub kind: &'static str,
+    /// Its namespace; empty for a kind without one.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The field with the name.
+    pub field: String,
+    /// The keys that it must have, each with the field that names it.
+    pub keys: Vec<(String, String)>,
+}
+
+/// What a manifest needs besides itself: what Pods cannot start without, what Ingresses and routes lead to.
+#[must_use]
+pub fn references(manifest: &Manifest) -> Vec<Referred> {
+    let mut found = Vec::new();
     if let Some(spec) = pod_spec(&manifest.kind) {
         for reference in &OF_PODS {
-            follow(index, manifest, spec, reference, state, findings);
+            follow(manifest, spec, reference, &mut found);
         }
         for containers in ["containers[]", "initContainers[]"] {
             for reference in &OF_CONTAINERS {
-                follow(index, manifest, &format!("{spec}.{containers}"), reference, state, findings);
+                follow(manifest, &format!("{spec}.{containers}"), reference, &mut found);
             }
         }
     }
     for (_, reference) in OF_KINDS.iter().filter(|(kind, _)| *kind == manifest.kind) {
-        follow(index, manifest, "", reference, state, findings);
+        follow(manifest, "", reference, &mut found);
     }
+    found
+}
+
+/// Checks the references of a manifest.
+pub(super) fn check(index: usize, manifest: &Manifest, state: &State, findings: &mut Vec<Finding>) {
+    let object = &manifest.object;
+    for Referred { kind, namespace, name, field, keys } in references(manifest) {
+        if missing(index, kind, &namespace, &name, &field, state, findings) {
+            continue;
+        }
+        for (field, key) in keys {
+            if state.has_key(kind, &namespace, &name, &key) == Some(false) {
+                let message = format!("{kind} {name:?} has no key {key:?}");
+                findings.push(Finding::new(Severity::Error, Check::MissingKey, Some(index), &field, message));
+            }
+        }
+    }
+    owners(index, manifest, state, findings);
     match &*manifest.kind {
         "HorizontalPodAutoscaler" => {
             each(object, "spec.scaleTargetRef", |path, target| {
@@ -157,14 +191,7 @@ fn scale_target(
 }
 
 /// Follows one reference, wherever it is below `base`.
-fn follow(
-    index: usize,
-    manifest: &Manifest,
-    base: &str,
-    reference: &Reference,
-    state: &State,
-    findings: &mut Vec<Finding>,
-) {
+fn follow(manifest: &Manifest, base: &str, reference: &Reference, found: &mut Vec<Referred>) {
     let Reference { pattern, kind, name: member, key, is_cluster_scoped } = reference;
     let separator = if base.is_empty() || pattern.is_empty() { "" } else { "." };
     each(&manifest.object, &format!("{base}{separator}{pattern}"), |path, place| {
@@ -178,20 +205,39 @@ fn follow(
         }
         let namespace = text(place, "namespace").unwrap_or(&manifest.namespace);
         let namespace = if *is_cluster_scoped { "" } else { namespace };
-        let field = format!("{path}.{member}");
-        if missing(index, kind, namespace, name, &field, state, findings) {
-            return;
-        }
         let keys = key.and_then(|key| text(place, key)).into_iter().map(|key| (format!("{path}.key"), key));
         let items = place.get("items").and_then(Value::as_array).into_iter().flatten().enumerate();
         let items = items
             .filter_map(|(number, item)| Some((format!("{path}.items[{number}].key"), text(item, "key")?)));
-        for (field, key) in keys.chain(items) {
-            if state.has_key(kind, namespace, name, key) == Some(false) {
-                let message = format!("{kind} {name:?} has no key {key:?}");
-                findings.push(Finding::new(Severity::Error, Check::MissingKey, Some(index), &field, message));
-            }
+        found.push(Referred {
+            kind,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            field: format!("{path}.{member}"),
+            keys: keys.chain(items).map(|(field, key)| (field, key.to_owned())).collect(),
+        });
+    });
+}
+
+/// Owners that do not exist: the garbage collector deletes the object.
+fn owners(index: usize, manifest: &Manifest, state: &State, findings: &mut Vec<Finding>) {
+    each(&manifest.object, "metadata.ownerReferences[]", |path, owner| {
+        let Some(((kind, name), uid)) = text(owner, "kind").zip(text(owner, "name")).zip(text(owner, "uid"))
+        else {
+            return;
+        };
+        if state.has_uid(kind, uid) != Some(false) {
+            return;
         }
+        let message = format!(
+            "there is no {kind} {name:?} with the UID {uid}: the garbage collector deletes this object"
+        );
+        let field = format!("{path}.uid");
+        let finding = Finding::new(Severity::Error, Check::MissingReference, Some(index), &field, message);
+        findings.push(
+            finding
+                .remedy("leave out ownerReferences: the UID of an owner is known once it has been created"),
+        );
     });
 }
 

@@ -81,6 +81,8 @@ pub(super) struct State {
     pub(super) pods: Vec<PodState>,
     /// Services, budgets and others, whole, by kind.
     pub(super) objects: BTreeMap<(&'static str, String, String), Value>,
+    /// The UIDs of all that was read.
+    uids: BTreeSet<String>,
     /// Kinds that are served.
     served: BTreeSet<String>,
 }
@@ -115,7 +117,7 @@ impl State {
     pub(super) async fn read(client: &Client) -> Result<Self, kube::Error> {
         let mut names: BTreeMap<&'static str, BTreeMap<_, _>> = BTreeMap::new();
         let mut objects = BTreeMap::new();
-        let mut served = BTreeSet::new();
+        let (mut served, mut uids) = (BTreeSet::new(), BTreeSet::new());
         for (kind, path) in KINDS {
             let mut of_kind = BTreeMap::new();
             served.insert(kind.to_owned());
@@ -123,6 +125,7 @@ impl State {
                 let text = |pointer: &str| {
                     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
                 };
+                uids.insert(text("/metadata/uid"));
                 let keys = ["data", "binaryData", "stringData"];
                 let keys = keys.iter().filter_map(|field| object.get(field)?.as_object());
                 let keys: BTreeSet<String> = keys.flat_map(|keys| keys.keys().cloned()).collect();
@@ -135,7 +138,7 @@ impl State {
             names.insert(kind, of_kind);
         }
         let pods = list(client, "/api/v1/pods").await?;
-        Ok(Self { names, pods, objects, served })
+        Ok(Self { names, pods, objects, uids, served })
     }
 
     /// Is there such an object? None if the kind was not read.
@@ -145,6 +148,11 @@ impl State {
         }
         let of_kind = self.names.get(kind)?;
         Some(of_kind.contains_key(&(namespace.to_owned(), name.to_owned())))
+    }
+
+    /// Is there an object with this UID? None if its kind was not read.
+    pub(super) fn has_uid(&self, kind: &str, uid: &str) -> Option<bool> {
+        self.served.contains(kind).then(|| self.uids.contains(uid))
     }
 
     /// Has the ConfigMap or Secret the key? None if there is no such object.

@@ -93,6 +93,8 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode, CommandError> {
     let play = Play {
         scenario: own.unwrap_or_default(),
         notes: Vec::new(),
+        nodes: None,
+        unread: 0,
         options: &args.options,
         namespace,
         speed: args.options.speed.unwrap_or(paced),

@@ -25,7 +25,8 @@ pub(super) fn endless(environment: &Environment, ended: &Ended) -> Option<Findin
 
 /// The error of a rehearsal whose time stands still.
 pub(super) fn stuck(environment: &Environment) -> CommandError {
-    let error = CommandError::refused("virtual time stands still: a controller writes without an end");
+    let error =
+        CommandError::refused("a controller writes without an end, so that virtual time hardly passes");
     match environment.loops() {
         Some(found) => {
             error.detail(format!("{} was {} of the last 2,000 writes", found.object, found.writes))
@@ -68,7 +69,7 @@ pub(super) fn unfinished(ended: &Ended, sources: &[Source]) -> Vec<Finding> {
         let message = format!("{}: {}", cause.reason, cause.message);
         let check = match &*cause.reason {
             _ if message.contains("exceeded quota") => Check::ExceededQuota,
-            "Unschedulable" => Check::Unschedulable,
+            "Unschedulable" | "PodNotScheduled" => Check::Unschedulable,
             _ => Check::Unfinished,
         };
         Finding::new(Severity::Error, check, index, "", message)

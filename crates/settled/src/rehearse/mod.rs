@@ -54,18 +54,23 @@ pub(crate) fn run(args: &RehearseArgs) -> Result<ExitCode, CommandError> {
         false => sources::read(&args.from, None, &args.namespace)?,
     };
     let mut sources = sources::read(&args.files, args.kustomize.as_deref(), &args.namespace)?;
-    let (mut before, mut notes) = match &args.against {
-        None => (before, Vec::new()),
-        Some(context) => match against::read(context, args.kubeconfig.as_deref(), &sources)? {
-            Some(read) => read,
-            None => return Ok(ExitCode::from(session::INTERRUPTED)),
-        },
+    let against::Read { mut before, mut notes, nodes, unread } = match &args.against {
+        None => against::Read { before, notes: Vec::new(), nodes: None, unread: 0 },
+        Some(context) => {
+            let wants_nodes = args.options.nodes.is_none();
+            match against::read(context, args.kubeconfig.as_deref(), &sources, wants_nodes)? {
+                Some(read) => read,
+                None => return Ok(ExitCode::from(session::INTERRUPTED)),
+            }
+        }
     };
     sources::adapt(&mut before, args.options.seed);
     notes.extend(sources::adapt(&mut sources, args.options.seed));
     let play = Play {
         scenario: args.options.scenario.as_deref().map(scenario).transpose()?.unwrap_or_default(),
         notes,
+        nodes,
+        unread,
         options: &args.options,
         namespace: &args.namespace,
         speed: args.options.speed.unwrap_or(Speed::Max),

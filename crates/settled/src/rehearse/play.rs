@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use settled_rehearsal::findings::{Check, Finding, Hook, Manifest, Phase, Severity, find};
-use settled_rehearsal::{Availability, Environment, Options, Scenario, Speed, prepare, runtime};
+use settled_rehearsal::findings::{Check, Finding, Hook, Manifest, Phase, Severity, find, hook_order};
+use settled_rehearsal::{Availability, Environment, NodeSpec, Options, Scenario, Speed, prepare, runtime};
 use settled_tracker::report::Counts;
 use settled_tracker::{Cluster, Outcome, Report, Target, WaitCondition};
 
@@ -38,6 +38,10 @@ pub(super) struct Play<'a> {
     pub(super) scenario: Scenario,
     /// What is known before it is played.
     pub(super) notes: Vec<Finding>,
+    /// The Nodes of the cluster of `--against`.
+    pub(super) nodes: Option<Vec<NodeSpec>>,
+    /// How much of that cluster could not be read.
+    pub(super) unread: usize,
     /// The version before; empty if there is none.
     pub(super) before: Vec<Source>,
     pub(super) sources: Vec<Source>,
@@ -74,8 +78,8 @@ impl Play<'_> {
         options.speed = self.speed;
         options.scenario = self.scenario.clone();
         options.customs = customs::of_pack(arguments::rule_set(&self.options.rules)?);
-        if let Some(nodes) = &self.options.nodes {
-            options.nodes.clone_from(&nodes.0);
+        if let Some(nodes) = self.options.nodes.as_ref().map(|nodes| &nodes.0).or(self.nodes.as_ref()) {
+            options.nodes.clone_from(nodes);
         }
         let environment = Environment::start(options)
             .await
@@ -122,6 +126,15 @@ impl Play<'_> {
             .map_err(|error| CommandError::input_error("cannot read the rehearsal's server", error))?;
         let hooks: Vec<Hook> =
             sources.iter().map(|source| Hook::of(&source.manifest.object, !self.before.is_empty())).collect();
+        if self.deletes.is_none() {
+            let manifests: Vec<Manifest> = sources.iter().map(|source| source.manifest.clone()).collect();
+            findings.extend(hook_order(&manifests, &hooks, |referred| {
+                self.before.iter().any(|before| {
+                    let Manifest { kind, namespace, name, .. } = &before.manifest;
+                    (kind.as_str(), namespace, name) == (referred.kind, &referred.namespace, &referred.name)
+                })
+            }));
+        }
         for weight in weights(&hooks, Phase::Before) {
             let hooks = of(sources, &hooks, Phase::Before, weight);
             let Some(staged) = stage.quietly(hooks, signals).await? else { return Ok(None) };
@@ -210,7 +223,7 @@ impl Play<'_> {
             0 | 3 if rows.iter().any(Row::fails) => 1,
             code => code,
         };
-        report::write(self.options.output, self.options.show.quiet, &ended, &rows, code)?;
+        report::write(self.options.output, self.options.show.quiet, &ended, &rows, (code, self.unread))?;
         Ok(Some(code))
     }
 
@@ -228,7 +241,7 @@ impl Play<'_> {
             changed_by_others: Vec::new(),
         };
         let ended = Ended { report, times: HashMap::new() };
-        report::write(self.options.output, self.options.show.quiet, &ended, &rows, code)?;
+        report::write(self.options.output, self.options.show.quiet, &ended, &rows, (code, self.unread))?;
         Ok(code)
     }
 
@@ -284,12 +297,15 @@ impl Play<'_> {
         for (index, manifest) in manifests.iter().chain(&before).enumerate() {
             let Manifest { api_version, kind, namespace, name, .. } = manifest;
             let is_played = || customs::is_played(api_version, kind, namespace, name, &self.scenario);
-            if !is_served(manifest.group(), kind) && !is_played() {
+            let is_unanswered = prepare::is_not_called(manifest.group(), kind)
+                || !is_served(manifest.group(), kind) && !is_played();
+            if is_unanswered {
                 opaque.entry((manifest.group().to_owned(), manifest.kind.clone())).or_insert(index);
             }
         }
         let is_defined = |key: &(String, String)| {
-            !kinds.iter().any(|known| (&known.group, &known.kind) == (&key.0, &key.1))
+            !prepare::is_not_called(&key.0, &key.1)
+                && !kinds.iter().any(|known| (&known.group, &known.kind) == (&key.0, &key.1))
         };
         findings.extend(
             opaque.iter().filter(|(key, index)| is_defined(key) && **index < manifests.len()).map(

@@ -100,12 +100,13 @@ pub(super) fn write(
     quiet: bool,
     ended: &Ended,
     rows: &[Row],
-    exit_code: u8,
+    (exit_code, unread): (u8, usize),
 ) -> Result<(), CommandError> {
     let ending = &ended.ending();
     match format {
         RehearseOutput::Text => {
             print(rows, quiet);
+            incomplete(unread);
             Ok(())
         }
         RehearseOutput::Jsonl => {
@@ -114,8 +115,10 @@ pub(super) fn write(
         }
         RehearseOutput::Json => {
             print(rows, quiet);
+            incomplete(unread);
             let Ok(Value::Object(mut report)) = serde_json::to_value(&ended.report) else { return Ok(()) };
             report.insert("findings".to_owned(), json!(rows));
+            report.insert("complete".to_owned(), json!(unread == 0));
             output::print_json(&report)
         }
         RehearseOutput::Junit => {
@@ -136,6 +139,17 @@ fn print(rows: &[Row], quiet: bool) {
         if !quiet || row.is_error() {
             stderr::print_line(&row.lines(palette));
         }
+    }
+}
+
+/// Says beside the verdict that it is not about everything.
+fn incomplete(unread: usize) {
+    if unread > 0 {
+        let many = if unread == 1 { "kind" } else { "kinds" };
+        let warning = Palette::stderr().warning("warning");
+        stderr::print_line(&format!(
+            "{warning}: the rehearsal is incomplete: {unread} {many} of objects of the cluster could not be read"
+        ));
     }
 }
 

@@ -45,6 +45,7 @@ pub(crate) async fn create(
             },
             spec: Some(k8s_openapi::api::core::v1::NodeSpec {
                 taints: Some(spec.taints.clone()).filter(|taints| !taints.is_empty()),
+                unschedulable: spec.is_unschedulable.then_some(true),
                 ..Default::default()
             }),
             ..Node::default()

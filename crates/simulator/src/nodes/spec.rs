@@ -23,6 +23,8 @@ pub struct NodeSpec {
     pub capacity: BTreeMap<String, String>,
     /// What keeps Pods away from it.
     pub taints: Vec<Taint>,
+    /// Whether it is cordoned: no Pod is put on it.
+    pub is_unschedulable: bool,
 }
 
 /// A text that does not say which Nodes there are.
@@ -62,7 +64,7 @@ impl NodeSpec {
             let letter = u8::try_from((number + 2) % 3).unwrap_or_default();
             format!("zone-{}", char::from(b'a' + letter))
         });
-        Self { name: format!("node-{number}"), labels, capacity, taints }
+        Self { name: format!("node-{number}"), labels, capacity, taints, is_unschedulable: false }
     }
 
     /// Reads groups of Nodes, separated by spaces or semicolons: `3x4cpu,16Gi` is three with four CPUs and 16 GiB of memory each.
