@@ -96,6 +96,11 @@ fn main() -> io::Result<()> {
         writeln!(pack.ends, "    {},", pack.texts.len()).map_err(io::Error::other)?;
     }
     pack.index.sort_unstable();
+    // About one key in each part: none is searched for.
+    const PART_SHIFT: u32 = 22;
+    let parts = 0..=u32::MAX >> PART_SHIFT;
+    let ends = parts.map(|part| pack.index.partition_point(|(key, _)| key >> PART_SHIFT <= part));
+    let part_ends: Vec<usize> = ends.collect();
     let suffixes: Vec<&String> = groups.iter().filter(|group| group.starts_with('_')).collect();
     let Pack { names, ends, places, index, count, rules, sources, texts, examples } = pack;
     let code = format!(
@@ -105,10 +110,13 @@ fn main() -> io::Result<()> {
          pub(crate) static SUFFIXES: &[&str] = &{suffixes:?};\n\
          static PLACES: [Place; COUNT] = [\n{places}];\n\
          static INDEX: [(u32, u16); {}] = {index:?};\n\
+         const PART_SHIFT: u32 = {PART_SHIFT};\n\
+         static PART_ENDS: [u16; {}] = {part_ends:?};\n\
          static RULES: &[u8] = include_bytes!(\"rules.bin\");\n",
         groups.len(),
         groups.len(),
         index.len(),
+        part_ends.len(),
     );
     let out = env::var("OUT_DIR").map_err(io::Error::other)?;
     let write = |name: &str, bytes: &[u8]| fs::write(Path::new(&out).join(name), bytes);

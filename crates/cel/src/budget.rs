@@ -65,6 +65,12 @@ impl Budget {
         Self::new(20_000_000, u64::MAX)
     }
 
+    /// Begins anew with as many steps and bytes.
+    pub fn refill(&self, steps: u64, room: u64) {
+        self.steps.set(steps);
+        self.room.set(room);
+    }
+
     /// Consumes steps.
     ///
     /// # Errors

@@ -41,18 +41,18 @@ enum Slot<'a, D> {
     Value(Result<Val<'a, D>>),
 }
 
-struct Run<'a, 's, S: Scope<'a>> {
-    program: &'a Program,
-    scope: &'s S,
+pub(crate) struct Run<'a, 's, S: Scope<'a>> {
+    pub(crate) program: &'a Program,
+    pub(crate) scope: &'s S,
     slots: Vec<Slot<'a, S::Data>>,
     cost: u64,
-    budget: &'s Budget,
+    pub(crate) budget: &'s Budget,
 }
 
 impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
     const IS_TYPED: bool = S::Data::IS_TYPED;
 
-    fn new(program: &'a Program, scope: &'s S, budget: &'s Budget) -> Self {
+    pub(crate) fn new(program: &'a Program, scope: &'s S, budget: &'s Budget) -> Self {
         // Most expressions have none.
         let slots = if program.slots == 0 { Vec::new() } else { vec![Slot::Unset; program.slots] };
         Self { program, scope, slots, cost: 0, budget }
@@ -66,7 +66,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         if self.cost > PER_CALL { Err(Fault::Limit) } else { Ok(()) }
     }
 
-    fn eval(&mut self, id: OpId) -> Result<Val<'a, S::Data>> {
+    pub(crate) fn eval(&mut self, id: OpId) -> Result<Val<'a, S::Data>> {
         if !Self::IS_TYPED {
             self.budget.step(1)?;
         }
@@ -117,7 +117,10 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
                 self.budget.allocate(64 * map.len())?;
                 made.map(|()| Val::Map(Map::made(map)))
             }
-            Op::Fold(fold) => self.fold(fold),
+            Op::Fold(fold) => match fold.quantifier {
+                Some(quantifier) if !Self::IS_TYPED => self.quantified(fold, quantifier).map(Val::Bool),
+                _ => self.fold(fold),
+            },
             Op::NotStrictlyFalse(value) => {
                 let value = self.keep(*value)?;
                 self.charge(1)?;
@@ -225,11 +228,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
 
     fn equal(&mut self, a: OpId, b: OpId, wanted: bool) -> Result<Val<'a, S::Data>> {
         if !Self::IS_TYPED {
-            if let Some(is_equal) = self.is_text(a, b)? {
-                return Ok(Val::Bool(is_equal == wanted));
-            }
-            let (a, b) = (self.eval(a)?, self.eval(b)?);
-            return Ok(Val::Bool(a.equals(&b, self.budget)? == wanted));
+            return Ok(Val::Bool(self.are_equal(a, b)? == wanted));
         }
         let args = [self.keep(a)?, self.keep(b)?];
         let formula = if wanted { Cost::Equal } else { Cost::Shorter };
@@ -241,6 +240,15 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
             Err(Fault::Error(_)) if !wanted => Ok(Val::Bool(true)),
             Err(fault) => Err(fault),
         }
+    }
+
+    /// Whether two values without types are equal.
+    pub(crate) fn are_equal(&mut self, a: OpId, b: OpId) -> Result<bool> {
+        if let Some(is_equal) = self.is_text(a, b)? {
+            return Ok(is_equal);
+        }
+        let (a, b) = (self.eval(a)?, self.eval(b)?);
+        a.equals(&b, self.budget)
     }
 
     /// The comparison of a variable with a constant text, if the scope can do it without the variable's value.
@@ -474,6 +482,16 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
 
     fn fold(&mut self, fold: &'a Fold) -> Result<Val<'a, S::Data>> {
         self.set(fold.accu, Slot::Later(fold.init));
+        self.each(fold, |run| run.turn(fold))?;
+        self.eval(fold.result)
+    }
+
+    /// Sets the variables of a comprehension for each element in turn, as long as `turn` says so.
+    pub(crate) fn each(
+        &mut self,
+        fold: &'a Fold,
+        mut turn: impl FnMut(&mut Self) -> Result<bool>,
+    ) -> Result<()> {
         let range = self.eval(fold.range)?;
         if !Self::IS_TYPED {
             self.budget.step(range.steps())?;
@@ -487,7 +505,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
                     } else {
                         self.set(fold.var, Slot::Value(item));
                     }
-                    if !self.turn(fold)? {
+                    if !turn(self)? {
                         break;
                     }
                 }
@@ -501,7 +519,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
                         self.set(var2, Slot::Value(Ok(value)));
                     }
                     self.set(fold.var, Slot::Value(Ok(Val::Text(key))));
-                    if !self.turn(fold)? {
+                    if !turn(self)? {
                         break;
                     }
                 }
@@ -513,7 +531,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
                         self.set(var2, Slot::Value(value));
                     }
                     self.set(fold.var, Slot::Value(Ok(key)));
-                    if !self.turn(fold)? {
+                    if !turn(self)? {
                         break;
                     }
                 }
@@ -527,7 +545,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
                 }));
             }
         }
-        self.eval(fold.result)
+        Ok(())
     }
 
     /// Whether to continue.
@@ -650,7 +668,12 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         Ok(value)
     }
 
-    fn call_with(&mut self, id: OpId, call: &'a Call, args: &[Val<'a, S::Data>]) -> Result<Val<'a, S::Data>> {
+    pub(crate) fn call_with(
+        &mut self,
+        id: OpId,
+        call: &'a Call,
+        args: &[Val<'a, S::Data>],
+    ) -> Result<Val<'a, S::Data>> {
         self.scope.check(call.function, args, self.budget)?;
         if let (Function::Value, [Val::Optional(None)]) = (call.function, args) {
             return Err(Fault::Absent(Place { op: id, steps: 0 }));

@@ -84,6 +84,15 @@ pub(crate) struct Fold {
     pub(crate) result: OpId,
     /// The macro that it was expanded from.
     pub(crate) name: &'static str,
+    pub(crate) quantifier: Option<Quantifier>,
+}
+
+/// What `exists` and `all` ask of each element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quantifier {
+    pub(crate) body: OpId,
+    /// The answer for an element that ends it: true for `exists`, false for `all`.
+    pub(crate) decides: bool,
 }
 
 #[derive(Debug)]
@@ -560,7 +569,13 @@ impl<'c> Planner<'c> {
         let result = self.plan(each.result)?;
         self.scope.truncate(outside);
         let name = each.name;
-        Ok(Op::Fold(Box::new(Fold { range, var, var2, accu, init, condition, step, result, name })))
+        let quantifier = match (name, self.program.op(step)) {
+            ("exists", Op::Or(_, body)) => Some(Quantifier { body: *body, decides: true }),
+            ("all", Op::And(_, body)) => Some(Quantifier { body: *body, decides: false }),
+            _ => None,
+        };
+        let fold = Fold { range, var, var2, accu, init, condition, step, result, name, quantifier };
+        Ok(Op::Fold(Box::new(fold)))
     }
 }
 

@@ -21,6 +21,16 @@ pub trait Scope<'a> {
         None
     }
 
+    /// Whether a variable is there, as `has` says it; `None` if its value is needed to tell.
+    fn is_there(&self, _variable: u32) -> Option<bool> {
+        None
+    }
+
+    /// As [`call_with_text`](Self::call_with_text) of a function that says true or false; `None` if that must be called.
+    fn holds(&self, _function: Function, _text: &str, _budget: &Budget) -> Option<Result<bool>> {
+        None
+    }
+
     /// Checks the arguments of a function.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use settled_cel::value::{Data, List, Map, Text, Val};
-use settled_cel::{Budget, CompileError, Fault, Function, Names, Program, Result, Scope, run};
+use settled_cel::{Budget, CompileError, Fault, Function, Names, Program, Result, Scope, Truth, holds, run};
 
 /// JSON without a schema.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +134,85 @@ fn what_is_missing_is_absent() {
         ("base64.encode(b'hi!h')", "\"aGkhaA==\""),
     ] {
         assert_eq!(shown(expression, &object, &Budget::new(10_000, 10_000)), wanted, "{expression}");
+    }
+}
+
+#[test]
+fn quantifiers_absorb_errors() {
+    let object = json!({"a": {"b": [1, {"c": "x"}]}, "n": 3});
+    const NO_FIELD: &str = "error: no field `c` in int";
+    const NO_BOOLEAN: &str = "error: expected true or false, found int";
+    for (expression, wanted) in [
+        // An element that ends it absorbs the errors of those before it.
+        ("it.a.b.exists(x, x.c == 'x')", "true"),
+        ("it.a.b.all(x, x.c == 'y')", "false"),
+        // Otherwise the first error remains.
+        ("it.a.b.exists(x, x.c == 'y')", NO_FIELD),
+        ("it.a.b.all(x, x.c == 'x')", NO_FIELD),
+        ("it.a.b.exists(x, x)", NO_BOOLEAN),
+        ("it.a.b.all(x, x)", NO_BOOLEAN),
+        ("it.a.b.exists(x, x == 1) && !it.a.b.all(x, x == 1)", "true"),
+        ("it.a.b.exists(i, x, i == 1 && x.c == 'x')", "true"),
+        ("it.a.exists(key, key == 'b')", "true"),
+        ("[].exists(x, x)", "false"),
+        ("[].all(x, x)", "true"),
+        ("it.n.all(x, true)", "error: cannot iterate over int"),
+        ("!(it.n == 4)", "true"),
+        ("!it.z", "absent: it.z"),
+        ("it.z || !it.n", "absent: it.z"),
+    ] {
+        assert_eq!(shown(expression, &object, &Budget::new(10_000, 10_000)), wanted, "{expression}");
+    }
+}
+
+/// A condition is evaluated in another way than its value, which must not show.
+#[test]
+fn conditions_are_what_their_values_are() {
+    let object = json!({"a": {"b": [1, {"c": "x"}]}, "n": 3, "t": "text", "yes": true});
+    let as_truth = |program: &Program, steps: u64| {
+        let budget = Budget::new(steps, 10_000);
+        match holds(program, &Object(&object), &budget) {
+            Truth::Is(value) => format!("{value}"),
+            Truth::Fault(fault) => format!("{fault:?}"),
+            Truth::Other(value) => value.type_name().to_owned(),
+        }
+    };
+    let as_value = |program: &Program, steps: u64| {
+        let budget = Budget::new(steps, 10_000);
+        match run(program, &Object(&object), &budget) {
+            Ok(Val::Bool(value)) => format!("{value}"),
+            Ok(value) => value.type_name().to_owned(),
+            Err(fault) => format!("{fault:?}"),
+        }
+    };
+    for expression in [
+        "it.yes",
+        "!it.yes",
+        "!it.n",
+        "it.n",
+        "it.z",
+        "has(it.n) && !has(it.z)",
+        "it.n == 3 && it.t != 'text' || it.yes",
+        "it.z == 1 || it.n == 3",
+        "it.z == 1 && it.n == 3",
+        "it.n && it.yes",
+        "it.t in ['text', 'other'] ? it.yes : it.n",
+        "it.a.b.exists(x, x.c == 'x' || x == 2)",
+        "!it.a.b.all(x, !(x == 2))",
+        "it.t.startsWith('te') && it.t.matches('xt$')",
+    ] {
+        let program = Program::compile(expression, &mut Root).expect(expression);
+        for steps in 0..100 {
+            assert_eq!(as_truth(&program, steps), as_value(&program, steps), "{expression} in {steps} steps");
+        }
+    }
+    // As many steps as the expansion of the macros has.
+    for (expression, wanted, steps) in
+        [("[1, 2].all(x, true)", "true", 16), ("[1, 2].exists(x, false)", "false", 18)]
+    {
+        let program = Program::compile(expression, &mut Root).expect(expression);
+        assert_eq!(as_truth(&program, steps - 1), "Limit", "{expression}");
+        assert_eq!(as_truth(&program, steps), wanted, "{expression}");
     }
 }
 

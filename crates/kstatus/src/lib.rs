@@ -37,9 +37,16 @@ use serde_json::Value;
 /// Total: bytes that are no object give Unknown with reason `Malformed`.
 #[must_use]
 pub fn compute(json: &[u8], options: &Options) -> Verdict {
+    compute_with(json, |object| object.verdict(options))
+}
+
+/// As [`compute`], where `decide` gives the verdict on an object. The object is read in place: moving it would cost as much as a small one
+/// takes to read.
+#[must_use]
+pub fn compute_with(json: &[u8], decide: impl FnOnce(&Object<'_>) -> Verdict) -> Verdict {
     let mut object = Object::unread(json);
     match object.read() {
-        Ok(()) => object.verdict(options),
+        Ok(()) => decide(&object),
         Err(error) => Verdict::malformed("", error.to_string()),
     }
 }

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::Value;
+use wide::u8x16;
 
-use crate::json::{RawString, find_special};
+use crate::json::RawString;
 use crate::walk::{Literal, Walk};
 
 /// A JSON value of an object, where it lies. Copying it copies a reference.
@@ -177,9 +178,11 @@ impl<'a> Node<'a> {
         match self {
             Self::Text(text) => match inner(text) {
                 // A backslash in the text stands for something else.
-                Some(inner) if same(inner, word.as_bytes()) => !word.contains('\\'),
+                Some(inner) if inner.len() == word.len() => {
+                    same(inner, word.as_bytes()) && !is_escaped(word.as_bytes())
+                }
                 // An escaped string is longer than what it stands for.
-                Some(inner) if inner.len() > word.len() => is_escaped(inner) && stands_for(inner, word),
+                Some(inner) if inner.len() > word.len() => stands_for_shorter(inner, word),
                 _ => false,
             },
             Self::Value(value) => value.as_str() == Some(word),
@@ -389,7 +392,23 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
+/// Whether the inside of a literal stands for a shorter `word`. Up to its first escape it is text, and most literals are of other texts.
+#[inline]
+fn stands_for_shorter(inner: &[u8], word: &str) -> bool {
+    for (byte, wanted) in inner.iter().zip(word.as_bytes()) {
+        if *byte == b'\\' {
+            return stands_for(inner, word);
+        }
+        if byte != wanted {
+            return false;
+        }
+    }
+    // What is left stands for at least one character.
+    false
+}
+
 /// Whether the inside of an escaped literal stands for `word`.
+#[cold]
 fn stands_for(inner: &[u8], word: &str) -> bool {
     let mut rest = Rest(word);
     write_unescaped(inner, &mut rest).is_ok() && rest.0.is_empty()
@@ -424,7 +443,12 @@ fn is_escaped(inner: &[u8]) -> bool {
     };
     match (inner.first_chunk::<8>(), inner.last_chunk::<8>()) {
         (Some(first), Some(last)) if inner.len() <= 16 => has_backslash(first) | has_backslash(last),
-        (Some(_), _) => find_special(inner, 0) < inner.len(),
+        (Some(_), _) => {
+            let has_backslash =
+                |chunk: &[u8; 16]| u8x16::new(*chunk).simd_eq(u8x16::splat(b'\\')).to_bitmask() != 0;
+            inner.as_chunks::<16>().0.iter().any(has_backslash)
+                || inner.last_chunk::<16>().is_some_and(has_backslash)
+        }
         _ => inner.iter().fold(false, |found, byte| found | (*byte == b'\\')),
     }
 }
@@ -603,6 +627,28 @@ mod tests {
         let is = |key: &str, word: &str| object.root().get(key).unwrap().is(word);
         assert!(is("one", "\\") && !is("one", "\\\\"));
         assert!(is("two", "\\\\") && !is("two", "\\"));
+    }
+
+    #[test]
+    fn words_are_compared_up_to_their_end() {
+        for (literal, word, expected) in [
+            ("Ready", "Ready", true),
+            ("ReadyToUse", "Ready", false),
+            ("Read", "Ready", false),
+            ("", "", true),
+            ("Ready", "", false),
+            ("\\u0052eady", "Ready", true),
+            ("Read\\u0079", "Ready", true),
+            ("Ready\\n", "Ready", false),
+            ("Reads\\u0079", "Ready", false),
+            ("LoadBalancerProvisioned", "LoadBalancerProvisioned", true),
+            ("LoadBalancer\\u0050rovisioned", "LoadBalancerProvisioned", true),
+            ("a\\\\b", "a\\b", true),
+            ("a\\\\b", "a\\\\b", false),
+        ] {
+            let text = format!("\"{literal}\"");
+            assert_eq!(Node::Text(text.as_bytes()).is(word), expected, "{text} {word}");
+        }
     }
 
     #[test]

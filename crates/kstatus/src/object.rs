@@ -397,15 +397,21 @@ impl<'a> Object<'a> {
 
     /// API group and kind as upstream reads them: an `apiVersion` with more than one slash leaves both empty.
     ///
-    /// As bytes: they are compared with known names, and checking that they are UTF-8 would cost more than that.
-    pub(crate) fn group_kind(&self) -> (Cow<'a, [u8]>, Cow<'a, [u8]>) {
+    /// As bytes: they are compared with known names, and checking that they are UTF-8 would cost more than that. As
+    /// text see [`type_names`](Self::type_names).
+    #[must_use]
+    pub fn group_kind(&self) -> (Cow<'a, [u8]>, Cow<'a, [u8]>) {
         let kind = || self.bytes_of(Field::ObjectKind);
         let version = self.bytes_of(Field::ApiVersion);
-        let first = version.iter().position(|byte| *byte == b'/');
-        let has_second = |first: usize| version.iter().skip(first + 1).any(|byte| *byte == b'/');
-        match first {
-            None => (Cow::Borrowed(b""), kind()),
-            Some(at) if !has_second(at) => {
+        let (mut slashes, mut last) = (0usize, 0);
+        for (at, byte) in version.iter().enumerate() {
+            if *byte == b'/' {
+                (slashes, last) = (slashes + 1, at);
+            }
+        }
+        match (slashes, last) {
+            (0, _) => (Cow::Borrowed(b""), kind()),
+            (1, at) => {
                 let group = match version {
                     Cow::Borrowed(version) => Cow::Borrowed(version.get(..at).unwrap_or_default()),
                     Cow::Owned(mut version) => {
@@ -415,7 +421,7 @@ impl<'a> Object<'a> {
                 };
                 (group, kind())
             }
-            Some(_) => Default::default(),
+            _ => Default::default(),
         }
     }
 

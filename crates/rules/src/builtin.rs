@@ -32,15 +32,17 @@ fn of_key(key: u32) -> impl Iterator<Item = &'static Rule> {
 }
 
 /// Rules of a file that may match a kind.
-fn of_file(group: &str, kind: &str) -> impl Iterator<Item = &'static Rule> + use<> {
+fn of_file(group: &[u8], kind: &[u8]) -> impl Iterator<Item = &'static Rule> + use<> {
     let group = group_key(group);
     of_key(kind_key(group, kind)).chain(of_key(kind_key(group, "*")))
 }
 
 /// The rules that may fit a kind: those of its group's own file, and those for a suffix.
-pub(crate) fn rules<'k>(group: &'k str, kind: &'k str) -> impl Iterator<Item = &'static Rule> + use<'k> {
-    let fits = move |file: &&&str| file.strip_prefix('_').is_some_and(|suffix| group.ends_with(suffix));
-    of_file(group, kind).chain(SUFFIXES.iter().filter(fits).flat_map(move |file| of_file(file, kind)))
+pub(crate) fn rules<'k>(group: &'k [u8], kind: &'k [u8]) -> impl Iterator<Item = &'static Rule> + use<'k> {
+    let fits =
+        move |file: &&&str| file.strip_prefix('_').is_some_and(|suffix| group.ends_with(suffix.as_bytes()));
+    let of_suffixes = SUFFIXES.iter().filter(fits);
+    of_file(group, kind).chain(of_suffixes.flat_map(move |file| of_file(file.as_bytes(), kind)))
 }
 
 /// All rules of the pack.
@@ -57,7 +59,7 @@ fn shown(rule: &Rule) -> String {
 fn keys(file: &str, matches: &Match) -> Vec<u32> {
     let group = group_key(file);
     let kinds = matches.kinds.as_deref();
-    let kinds = kinds.map(|kinds| kinds.iter().map(|kind| kind_key(group, kind)).collect());
+    let kinds = kinds.map(|kinds| kinds.iter().map(|kind| kind_key(group, kind.as_bytes())).collect());
     let mut keys: Vec<u32> = kinds.unwrap_or_else(|| vec![kind_key(group, "*")]);
     keys.sort_unstable();
     keys

@@ -70,7 +70,7 @@ impl Expression {
     pub fn evaluate(&self, object: &Object<'_>, now: Timestamp) -> Evaluation {
         let run = Run::traced(object, now);
         let scope = Scope::new(&run, &self.paths);
-        let outcome = Outcome::of(&scope.evaluate(&self.program), &self.program, &self.paths);
+        let outcome = Outcome::of(&scope.holds(&self.program), &self.program, &self.paths);
         Evaluation { outcome, seen: run.take_seen() }
     }
 }

@@ -45,10 +45,10 @@ impl Group {
         }
     }
 
-    fn fits(&self, group: &str) -> bool {
+    fn fits(&self, group: &[u8]) -> bool {
         match self {
-            Self::Exact(known) => **known == *group,
-            Self::Suffix(suffix) => group.len() > suffix.len() && group.ends_with(&**suffix),
+            Self::Exact(known) => known.as_bytes() == group,
+            Self::Suffix(suffix) => group.len() > suffix.len() && group.ends_with(suffix.as_bytes()),
         }
     }
 }
@@ -156,9 +156,9 @@ impl Match {
         (narrow, group, self.kinds.is_some())
     }
 
-    pub(crate) fn fits_type(&self, group: &str, kind: &str) -> bool {
+    pub(crate) fn fits_type(&self, group: &[u8], kind: &[u8]) -> bool {
         self.group.fits(group)
-            && self.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|known| **known == *kind))
+            && self.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known.as_bytes() == kind))
     }
 
     /// Whether an object of a fitting group and kind fits in the rest.

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use kstatus::{Basis, Confidence, Object, Options, Verdict};
 
+use crate::cel::scope::Scope;
 use crate::document::{Document, LoadError};
 use crate::draft::Draft;
 use crate::pack;
@@ -146,11 +147,26 @@ impl Rule {
         suspended: bool,
         trace: Option<&mut Trace>,
     ) -> Option<Verdict> {
-        let mut verdict = self.decide_unrated(object, options, basis, suspended, trace)?;
-        if basis == Basis::RulePack && self.is_verified() {
+        self.decide_unrated(object, options, basis, suspended, trace).map(|verdict| self.rated(verdict))
+    }
+
+    /// As [`decide`](Self::decide) of a rule that is compiled, with what was read of the object before.
+    pub(crate) fn decide_in<'e>(
+        &self,
+        compiled: &'e Compiled,
+        scope: &Scope<'e>,
+        basis: Basis,
+        suspended: bool,
+    ) -> Option<Verdict> {
+        let asked = Asked { draft: &self.draft, basis, name: &|| self.name(), suspended };
+        compiled.decide_in(scope, &asked, None).map(|verdict| self.rated(verdict))
+    }
+
+    fn rated(&self, mut verdict: Verdict) -> Verdict {
+        if verdict.basis == Basis::RulePack && self.is_verified() {
             verdict.confidence = Confidence::VerifiedRule;
         }
-        Some(verdict)
+        verdict
     }
 
     fn decide_unrated(

@@ -20,7 +20,8 @@ struct Place {
 
 // COUNT: number of rules; NAMES: files, sorted by group: `builtin:cert-manager.io.yaml`, `_.` stands for `*.`; ENDS: where the text of each
 // file ends in the decompressed TEXTS; SUFFIXES: file groups that begin with `_`; PLACES: one per rule; INDEX: sorted pairs of key (see
-// `kind_key`) and rule; RULES: all rules, see `unpack`, without their sources.
+// `kind_key`) and rule; PART_ENDS: where the keys with each value of the bits from PART_SHIFT on end in INDEX; RULES: all rules, see
+// `unpack`, without their sources.
 include!(concat!(env!("OUT_DIR"), "/pack.rs"));
 
 static TEXTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/texts.deflate"));
@@ -87,8 +88,11 @@ pub(crate) fn is_verified(rule: usize) -> bool {
 
 /// Rules with a key.
 pub(crate) fn of_key(key: u32) -> impl Iterator<Item = usize> {
-    let start = INDEX.partition_point(|(known, _)| *known < key);
-    let found = INDEX.get(start..).unwrap_or_default().iter().take_while(move |(known, _)| *known == key);
+    let end = |part: usize| PART_ENDS.get(part).map_or(0, |end| usize::from(*end));
+    let part = (key >> PART_SHIFT) as usize;
+    let start = part.checked_sub(1).map_or(0, end);
+    let found =
+        INDEX.get(start..end(part)).unwrap_or_default().iter().filter(move |(known, _)| *known == key);
     found.map(|(_, rule)| usize::from(*rule))
 }
 

@@ -7,7 +7,7 @@ use kstatus::{
     Basis, ConditionFields, FailureClass, Member, Node, Object, Options, Problem, Status, Verdict,
 };
 use settled_cel::value::Map;
-use settled_cel::{CompileError, Fault, Program};
+use settled_cel::{CompileError, Fault, Program, Truth};
 
 use crate::cel::bytes::{Bytes, Val};
 use crate::cel::paths::Paths;
@@ -37,6 +37,16 @@ pub(crate) struct Compiled {
 enum Checked {
     Always(bool),
     When(Program),
+}
+
+impl Checked {
+    /// An expression that can't be evaluated leaves the check on.
+    fn is_made<'e>(&'e self, scope: &Scope<'e>) -> bool {
+        match self {
+            Self::Always(made) => *made,
+            Self::When(program) => !matches!(scope.holds(program), Truth::Is(false)),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -112,15 +122,17 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn of(result: &Result<Val<'_>, Fault>, program: &Program, paths: &Paths) -> Self {
+    pub(crate) fn of<'a>(result: &Truth<'a, Bytes<'a>>, program: &Program, paths: &Paths) -> Self {
         match result {
-            Ok(Val::Bool(true)) => Self::True,
-            Ok(Val::Bool(false)) => Self::False,
-            Ok(value) => Self::Error(format!("it gives {}, not true or false", value.type_name())),
-            Err(Fault::Absent(place)) => Self::Absent(show(program, *place, paths)),
-            Err(Fault::Error(error)) => Self::Error(bounded(error)),
-            Err(Fault::Limit | Fault::Internal) => Self::Error(format!("it needs more than {STEPS} steps")),
-            Err(Fault::Room) => Self::Error(format!("it needs more than {ROOM} bytes of memory")),
+            Truth::Is(true) => Self::True,
+            Truth::Is(false) => Self::False,
+            Truth::Other(value) => Self::Error(format!("it gives {}, not true or false", value.type_name())),
+            Truth::Fault(Fault::Absent(place)) => Self::Absent(show(program, *place, paths)),
+            Truth::Fault(Fault::Error(error)) => Self::Error(bounded(error)),
+            Truth::Fault(Fault::Limit | Fault::Internal) => {
+                Self::Error(format!("it needs more than {STEPS} steps"))
+            }
+            Truth::Fault(Fault::Room) => Self::Error(format!("it needs more than {ROOM} bytes of memory")),
         }
     }
 }
@@ -215,23 +227,25 @@ impl Compiled {
         })
     }
 
+    /// What its expressions read.
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
     pub(crate) fn checks_deletion(&self, object: &Object<'_>, options: &Options) -> bool {
-        self.checks(&self.checks_deletion, object, options)
+        self.checks_deletion_in(&Scope::new(&Run::new(object, options.now), &self.paths))
     }
 
     pub(crate) fn checks_generation(&self, object: &Object<'_>, options: &Options) -> bool {
-        self.checks(&self.checks_generation, object, options)
+        self.checks_generation_in(&Scope::new(&Run::new(object, options.now), &self.paths))
     }
 
-    /// An expression that can't be evaluated leaves the check on.
-    fn checks(&self, check: &Checked, object: &Object<'_>, options: &Options) -> bool {
-        match check {
-            Checked::Always(made) => *made,
-            Checked::When(program) => {
-                let run = Run::new(object, options.now);
-                !matches!(Scope::new(&run, &self.paths).evaluate(program), Ok(Val::Bool(false)))
-            }
-        }
+    pub(crate) fn checks_deletion_in<'e>(&'e self, scope: &Scope<'e>) -> bool {
+        self.checks_deletion.is_made(scope)
+    }
+
+    pub(crate) fn checks_generation_in<'e>(&'e self, scope: &Scope<'e>) -> bool {
+        self.checks_generation.is_made(scope)
     }
 
     /// Whether the rule has a word on every object.
@@ -288,7 +302,8 @@ impl Compiled {
         verdict
     }
 
-    fn decide_in<'e>(
+    /// As [`decide`](Self::decide), with what was read of the object before.
+    pub(crate) fn decide_in<'e>(
         &'e self,
         scope: &Scope<'e>,
         asked: &Asked<'_>,
@@ -299,24 +314,24 @@ impl Compiled {
             if (branch.says == Says::Suspended) != asked.suspended {
                 continue;
             }
-            let result = scope.evaluate(&branch.when);
+            let result = scope.holds(&branch.when);
             let outcome = || Outcome::of(&result, &branch.when, &self.paths);
             if let Some(tried) = &mut tried {
                 tried.push((index, branch.says.key(), branch.text.to_string(), outcome()));
             }
             match &result {
-                Ok(Val::Bool(true)) => {
+                Truth::Is(true) => {
                     let words = asked.draft.branches.get(index).map(|branch| &branch.words);
                     let mut verdict = self.says(branch, scope.run, asked, words);
                     verdict.problems = problems;
                     return Some(verdict);
                 }
-                Ok(Val::Bool(false)) | Err(Fault::Absent(_)) => continue,
+                Truth::Is(false) | Truth::Fault(Fault::Absent(_)) => continue,
                 _ => {}
             }
             if let Outcome::Error(error) = outcome() {
                 let message = format!("rule {}, {}: {error}", (asked.name)(), branch.says.key());
-                if result.is_err_and(|fault| fault.is_final()) {
+                if matches!(&result, Truth::Fault(fault) if fault.is_final()) {
                     return Some(Verdict::new(Status::Unknown, asked.basis, "RuleFailed", message));
                 }
                 problems.push(Problem { path: Cow::Borrowed(""), message: message.into() });

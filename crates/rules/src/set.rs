@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use kstatus::{Basis, Confidence, CustomRule, Object, Options, Profile, Verdict};
 
 use crate::builtin;
+use crate::cel::scope::{Run, Scope};
 use crate::dialects::annotations::{Annotated, Cache, Found};
 use crate::document::{LoadError, LoadErrors};
 use crate::load::{check_duplicates, load};
@@ -19,7 +20,7 @@ use crate::rule::{Compiled, Trace};
 #[derive(Debug, Default)]
 struct Layer {
     rules: Vec<Rule>,
-    exact: HashMap<Box<str>, Vec<usize>>,
+    exact: HashMap<Box<[u8]>, Vec<usize>>,
     suffixes: Vec<usize>,
 }
 
@@ -28,14 +29,16 @@ impl Layer {
         let mut layer = Self { rules, ..Self::default() };
         for (index, rule) in layer.rules.iter().enumerate() {
             match &rule.draft().matches.group {
-                Group::Exact(group) => layer.exact.entry(group.clone()).or_default().push(index),
+                Group::Exact(group) => {
+                    layer.exact.entry(group.as_bytes().into()).or_default().push(index);
+                }
                 Group::Suffix(_) => layer.suffixes.push(index),
             }
         }
         layer
     }
 
-    fn find(&self, group: &str, kind: &str, object: &Object<'_>) -> Option<&Rule> {
+    fn find(&self, group: &[u8], kind: &[u8], object: &Object<'_>) -> Option<&Rule> {
         if self.rules.is_empty() {
             return None;
         }
@@ -47,8 +50,8 @@ impl Layer {
 /// Of the rules that fit an object the one that describes it most closely.
 fn closest<'r>(
     rules: impl Iterator<Item = &'r Rule>,
-    group: &str,
-    kind: &str,
+    group: &[u8],
+    kind: &[u8],
     object: &Object<'_>,
 ) -> Option<&'r Rule> {
     let fitting = rules.filter(|rule| {
@@ -234,7 +237,7 @@ impl RuleSet {
     }
 
     /// The rule of a definition that was added, for a kind.
-    fn learned(&self, group: &str, kind: &str) -> Option<Arc<Rule>> {
+    fn learned(&self, group: &[u8], kind: &[u8]) -> Option<Arc<Rule>> {
         if !self.has_learned.load(Ordering::Acquire) {
             return None;
         }
@@ -252,10 +255,7 @@ impl RuleSet {
     /// The verdict on the bytes of one JSON object; as [`kstatus::compute`], with these rules.
     #[must_use]
     pub fn compute(&self, json: &[u8], options: &Options) -> Verdict {
-        match Object::parse(json) {
-            Ok(object) => self.verdict(&object, options),
-            Err(_) => kstatus::compute(json, options),
-        }
+        kstatus::compute_with(json, |object| self.verdict(object, options))
     }
 
     /// The verdict on an object. In the profile `kstatus` there are no rules.
@@ -265,7 +265,15 @@ impl RuleSet {
             return self.required(object.verdict(options));
         }
         let decider = self.decider(object);
-        self.required(decider.finish(object.verdict_by(options, &decider)))
+        let verdict = match decider.only() {
+            Some((basis, rule, compiled)) => {
+                let run = Run::new(object, options.now);
+                let scope = Scope::new(&run, compiled.paths());
+                object.verdict_by(options, &Only { basis, rule, compiled, scope })
+            }
+            None => object.verdict_by(options, &decider),
+        };
+        self.required(decider.finish(verdict))
     }
 
     /// The rules that were added, in their order of precedence.
@@ -295,13 +303,14 @@ impl RuleSet {
     }
 
     fn required(&self, verdict: Verdict) -> Verdict {
-        verdict.require(self.confidence)
+        // Any verdict has it.
+        if self.confidence == Confidence::None { verdict } else { verdict.require(self.confidence) }
     }
 
     /// The rules that fit an object, for [`kstatus::augment_by`] and [`Object::verdict_by`].
     #[must_use]
     pub fn decider<'r>(&'r self, object: &Object<'_>) -> Decider<'r> {
-        let (group, kind) = object.type_names();
+        let (group, kind) = object.group_kind();
         let user = self.user.find(&group, &kind, object);
         let crd = self.crd.find(&group, &kind, object);
         let learned = if crd.is_none() { self.learned(&group, &kind) } else { None };
@@ -336,6 +345,16 @@ impl Decider<'_> {
     /// The first rule that fits, other than an annotation of the object.
     pub(crate) fn first(&self) -> Option<&Rule> {
         self.rules().map(|(_, rule)| rule).next()
+    }
+
+    /// The rule where it is the only one, and in CEL.
+    fn only(&self) -> Option<(Basis, &Rule, &Compiled)> {
+        let mut rules = self.rules();
+        let (basis, rule) = rules.next()?;
+        if self.annotation().is_some() || rules.next().is_some() {
+            return None;
+        }
+        Some((basis, rule, rule.compiled()?))
     }
 
     /// All but the annotation of the object.
@@ -393,6 +412,43 @@ impl CustomRule for Decider<'_> {
 
     fn decide(&self, object: &Object<'_>, options: &Options) -> Option<Verdict> {
         self.deciding(false).find_map(|(basis, rule)| rule.decide(object, options, basis, false, None))
+    }
+}
+
+/// The only rule that fits an object, with what it has read of the object so far. It answers as its [`Decider`] would.
+struct Only<'e> {
+    basis: Basis,
+    rule: &'e Rule,
+    compiled: &'e Compiled,
+    scope: Scope<'e>,
+}
+
+impl<'e> Only<'e> {
+    /// Each answer has the whole budget.
+    fn scope(&self) -> &Scope<'e> {
+        self.scope.run.restart();
+        &self.scope
+    }
+}
+
+impl CustomRule for Only<'_> {
+    fn checks_deletion(&self, _: &Object<'_>, _: &Options) -> bool {
+        self.compiled.checks_deletion_in(self.scope())
+    }
+
+    fn checks_generation(&self, _: &Object<'_>, _: &Options) -> bool {
+        self.compiled.checks_generation_in(self.scope())
+    }
+
+    fn suspended(&self, _: &Object<'_>, _: &Options) -> Option<Verdict> {
+        if !self.compiled.has_suspended() {
+            return None;
+        }
+        self.rule.decide_in(self.compiled, self.scope(), self.basis, true)
+    }
+
+    fn decide(&self, _: &Object<'_>, _: &Options) -> Option<Verdict> {
+        self.rule.decide_in(self.compiled, self.scope(), self.basis, false)
     }
 }
 

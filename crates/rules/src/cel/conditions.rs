@@ -106,6 +106,32 @@ impl<'e> Conditions<'e> {
         }
     }
 
+    /// Whether a condition of `status.conditions` has the status that a function is for; none for other functions.
+    pub(crate) fn holds(
+        &self,
+        function: Function,
+        type_: &str,
+        budget: &Budget,
+    ) -> Option<Result<bool, Fault>> {
+        let wanted = match function {
+            Function::IsTrue => "True",
+            Function::IsFalse => "False",
+            Function::IsUnknown => "Unknown",
+            _ => return None,
+        };
+        if let Err(fault) = budget.step(type_.len() as u64 / 256 + self.steps()) {
+            return Some(Err(fault));
+        }
+        let Some(found) = self.get(type_) else { return Some(Ok(false)) };
+        let steps = budget.step(2 * Bytes(found.element).steps());
+        Some(steps.map(|()| self.has_status(&found, wanted)))
+    }
+
+    /// Whether a condition has a status, for the latest generation.
+    fn has_status(&self, condition: &ConditionFields<'_>, wanted: &str) -> bool {
+        condition.member(Member::Status).is_some_and(|status| status.is(wanted)) && !self.lags(condition)
+    }
+
     /// Result of a condition function; none if absent.
     pub(crate) fn answer(
         &self,
@@ -119,12 +145,8 @@ impl<'e> Conditions<'e> {
             let member = found.as_ref().and_then(|condition| condition.member(member)).and_then(Node::as_str);
             text(member.unwrap_or_default())
         };
-        let has_status = |word: &str| {
-            found.as_ref().is_some_and(|condition| {
-                condition.member(Member::Status).is_some_and(|status| status.is(word))
-                    && !self.lags(condition)
-            })
-        };
+        let has_status =
+            |word: &str| found.as_ref().is_some_and(|condition| self.has_status(condition, word));
         Ok(Some(match function {
             Function::IsTrue => Val::Bool(has_status("True")),
             Function::IsFalse => Val::Bool(has_status("False")),

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use jiff::Timestamp;
 use kstatus::Object;
-use settled_cel::{Budget, Fault, Function, Place, Program};
+use settled_cel::{Budget, Fault, Function, Place, Program, Truth};
 
 use super::bytes::{Bytes, Val, value};
 use super::conditions::Conditions;
@@ -43,6 +43,11 @@ impl<'e> Run<'e> {
         Self { seen: Some(RefCell::default()), ..Self::new(object, now) }
     }
 
+    /// Begins another evaluation on the same object: with a new budget.
+    pub(crate) fn restart(&self) {
+        self.budget.refill(STEPS, ROOM);
+    }
+
     /// Takes the values recorded so far.
     pub(crate) fn take_seen(&self) -> Seen {
         self.seen.as_ref().map(RefCell::take).unwrap_or_default()
@@ -64,6 +69,11 @@ impl<'e> Scope<'e> {
     /// The value of an expression.
     pub(crate) fn evaluate(&self, program: &'e Program) -> Result<Val<'e>, Fault> {
         settled_cel::run(program, self, &self.run.budget)
+    }
+
+    /// The value of an expression that should be true or false.
+    pub(crate) fn holds(&self, program: &'e Program) -> Truth<'e, Bytes<'e>> {
+        settled_cel::holds(program, self, &self.run.budget)
     }
 
     fn text_of<'v>(&self, arg: Option<&'v Result<Val<'e>, Fault>>) -> Result<&'v str, Fault> {
@@ -109,6 +119,20 @@ impl<'e> settled_cel::Scope<'e> for Scope<'e> {
             return None;
         }
         self.fields.get(variable).filter(|node| node.is_string()).map(|node| node.is(text))
+    }
+
+    fn is_there(&self, variable: u32) -> Option<bool> {
+        if self.run.seen.is_some() {
+            return None;
+        }
+        Some(self.fields.get(variable).is_some())
+    }
+
+    fn holds(&self, function: Function, text: &str, budget: &Budget) -> Option<Result<bool, Fault>> {
+        if self.run.seen.is_some() {
+            return None;
+        }
+        self.run.conditions.holds(function, text, budget)
     }
 
     fn check(&self, function: Function, args: &[Val<'e>], budget: &Budget) -> Result<(), Fault> {
