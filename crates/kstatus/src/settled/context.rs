@@ -309,6 +309,11 @@ impl<'o> Condition<'o> {
         self.fields.member(Member::Message)
     }
 
+    /// Whether the condition has a reason that is like this.
+    pub(super) fn has_reason(&self, is_like: fn(&str) -> bool) -> bool {
+        self.reason().and_then(Node::as_str).is_some_and(|reason| is_like(&reason))
+    }
+
     /// The condition's reason, or a word of ours where it has none.
     pub(super) fn reason_or(&self, fallback: &'static str) -> Text {
         match self.reason().and_then(Node::as_str) {

@@ -126,7 +126,7 @@ pub(super) fn of(condition: &Condition<'_>) -> Option<Says> {
     if condition.is("Running", Truth::True) && condition.is_message("Running reconciliation") {
         return Some(Says::Working);
     }
-    Some(with_truth(meaning, condition.truth, || names_failure(&condition.reason_or(""))))
+    Some(with_truth(meaning, condition.truth, || condition.has_reason(names_failure)))
 }
 
 /// Meaning of a condition anywhere in a status.
