@@ -23,6 +23,7 @@ mod projection;
 pub mod queue;
 mod resource_version;
 pub mod run;
+pub mod runtime;
 pub mod status;
 mod text;
 pub mod worker;

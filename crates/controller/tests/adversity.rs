@@ -223,6 +223,7 @@ async fn a_crd_may_be_missing_at_the_start_and_withdrawn_later() {
 
     withdraw(&admin).await;
     timeout(MINUTE, status.wait_for(|status| *status == CacheStatus::NoKind)).await.unwrap().unwrap();
+    assert!(cache.is_empty(), "the objects are reported as deleted before their watch ends");
     sleep(10 * MINUTE).await;
 
     install(&admin).await;

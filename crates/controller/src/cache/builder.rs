@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::decode::{Decoder, Index, IndexKey, Rules};
 use super::store::Store;
-use super::{Cache, CacheStatus, Counters, Running, Shared, count};
+use super::{Cache, CacheStatus, Counters, Running, Shared, Source, count};
 use crate::object::FieldPath;
 use crate::predicate::{self, Compiled, Predicate};
 use crate::projection::Projection;
@@ -197,8 +197,7 @@ impl<T: DeserializeOwned + Send + Sync + 'static> CacheBuilder<T> {
             indexes: self.indexes,
         };
         let shared = Arc::new(Shared {
-            cluster: self.cluster,
-            scope: self.scope,
+            source: Some(Source { cluster: self.cluster.clone(), scope: self.scope.clone() }),
             rules,
             store: RwLock::new(store),
             readers: Mutex::default(),
@@ -207,22 +206,25 @@ impl<T: DeserializeOwned + Send + Sync + 'static> CacheBuilder<T> {
             position: watch::Sender::new(None),
             counters: Counters::default(),
         });
-        let task = tokio::spawn(run(Arc::clone(&shared)));
-        Cache { shared, running: Arc::new(Running(task.abort_handle())) }
+        let task = tokio::spawn(run(self.cluster, self.scope, Arc::clone(&shared)));
+        Cache { shared, running: Arc::new(Running::Watch(task.abort_handle())) }
     }
 }
 
 /// Watches until the task is aborted. Errors that end [`stream::follow`] are retried with exponential backoff.
-async fn run<T: DeserializeOwned + Send + Sync + 'static>(shared: Arc<Shared<T>>) {
+async fn run<T: DeserializeOwned + Send + Sync + 'static>(
+    cluster: Cluster,
+    scope: Scope,
+    shared: Arc<Shared<T>>,
+) {
     static STREAMS: AtomicU32 = AtomicU32::new(0);
     let number = STREAMS.fetch_add(1, Ordering::Relaxed);
     let mut pause = REFUSED_PAUSE;
     loop {
         let (sender, messages) = mpsc::channel(MESSAGES);
-        let (cluster, scope) = (shared.cluster.clone(), shared.scope.clone());
         let decoder = Decoder::new(Arc::clone(&shared));
-        let follow = stream::follow(cluster, scope, decoder, number, sender);
-        let ((), synced) = tokio::join!(follow, note(&shared, messages));
+        let follow = stream::follow(cluster.clone(), scope.clone(), decoder, number, sender);
+        let ((), synced) = tokio::join!(follow, note(&scope.resource.kind, &shared, messages));
         if synced {
             pause = REFUSED_PAUSE;
         }
@@ -232,7 +234,7 @@ async fn run<T: DeserializeOwned + Send + Sync + 'static>(shared: Arc<Shared<T>>
 }
 
 /// Tracks the state of the watch until it ends. Returns whether it was synced.
-async fn note<T>(shared: &Shared<T>, mut messages: mpsc::Receiver<Message<u32, ()>>) -> bool {
+async fn note<T>(kind: &str, shared: &Shared<T>, mut messages: mpsc::Receiver<Message<u32, ()>>) -> bool {
     let mut synced = false;
     while let Some(message) = messages.recv().await {
         for update in message.updates {
@@ -253,7 +255,6 @@ async fn note<T>(shared: &Shared<T>, mut messages: mpsc::Receiver<Message<u32, (
             };
             if !matches!(status, CacheStatus::Syncing | CacheStatus::Synced) {
                 count(&shared.counters.failures);
-                let kind = &shared.scope.resource.kind;
                 tracing::warn!(%kind, ?status, "the watch of a cache failed; retrying");
             }
             shared.status.send_replace(status);

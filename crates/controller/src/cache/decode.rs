@@ -121,8 +121,49 @@ impl<T> Shared<T> {
     }
 
     fn remove(&self, store: &mut Store<T>, object: &ObjectView<'_>, version: &ResourceVersion) {
-        if let Some(entry) = store.remove(&object.namespace(), &object.name()) {
+        self.remove_named(store, &object.namespace(), &object.name(), version);
+    }
+
+    /// Removes an object, and reports it as deleted.
+    pub(super) fn remove_named(
+        &self,
+        store: &mut Store<T>,
+        namespace: &str,
+        name: &str,
+        version: &ResourceVersion,
+    ) {
+        if let Some(entry) = store.remove(namespace, name) {
             self.report(store, &Change::deleted(entry, Some(version.clone())));
+        }
+    }
+
+    /// Stores an object, and reports the change.
+    pub(super) fn put(&self, store: &mut Store<T>, new: NewEntry<'_, T>, is_consecutive: bool) {
+        let (namespace, name, version) = (new.namespace, new.name, new.version.clone());
+        let old = store.put(new);
+        // Most objects of a relist are unchanged.
+        if old.as_ref().is_some_and(|old| old.version == version) {
+            return;
+        }
+        let Some(entry) = store.get(namespace, name) else { return };
+        let kind = if old.is_some() { EventKind::Update } else { EventKind::Create };
+        let accepted = self.rules.events.as_ref().zip(entry.facts.as_ref()).is_none_or(|(events, new)| {
+            let old = old.as_ref().and_then(|old| old.facts.as_ref());
+            events.accepts(&Event { kind, old, new, is_consecutive })
+        });
+        if !accepted {
+            return count(&self.counters.suppressed);
+        }
+        let mut change = Change::created(entry.key(), entry);
+        change.kind = kind;
+        change.old = old.map(|old| old.value);
+        self.report(store, &change);
+    }
+
+    /// Removes the objects that were not in the list, and reports them as deleted.
+    pub(super) fn end_list(&self, store: &mut Store<T>) {
+        for entry in store.end_list() {
+            self.report(store, &Change::deleted(entry, None));
         }
     }
 }
@@ -136,37 +177,19 @@ impl<T: DeserializeOwned + Send + Sync> Decoder<T> {
             Err(error) => {
                 count(&shared.counters.malformed);
                 let key = ObjectKey::from(object);
-                let kind = &shared.scope.resource.kind;
-                tracing::warn!(%kind, %key, %error, "cannot decode object; omitted from the cache");
+                let kind = shared.source.as_ref().map(|source| &source.scope.resource.kind);
+                tracing::warn!(kind = kind.map(|kind| &**kind), %key, %error, "cannot decode object; omitted from the cache");
                 return shared.remove(&mut self.store(), object, version);
             }
         };
         let keys = rules.keys(object, &value);
         let facts = rules.events.as_ref().map(|events| events.facts(object));
         let (namespace, name) = (object.namespace(), object.name());
-        let mut store = self.store();
         let new =
             NewEntry { namespace: &namespace, name: &name, version: version.clone(), value, facts, keys };
-        let old = store.put(new);
-        // Most objects of a relist are unchanged.
-        if old.as_ref().is_some_and(|old| old.version == *version) {
-            return;
-        }
-        let Some(entry) = store.get(&namespace, &name) else { return };
-        let kind = if old.is_some() { EventKind::Update } else { EventKind::Create };
         // A relist may show several missed writes as one change.
         let is_consecutive = !self.syncing.load(Ordering::Relaxed);
-        let accepted = rules.events.as_ref().zip(entry.facts.as_ref()).is_none_or(|(events, new)| {
-            let old = old.as_ref().and_then(|old| old.facts.as_ref());
-            events.accepts(&Event { kind, old, new, is_consecutive })
-        });
-        if !accepted {
-            return count(&shared.counters.suppressed);
-        }
-        let mut change = Change::created(entry.key(), entry);
-        change.kind = kind;
-        change.old = old.map(|old| old.value);
-        shared.report(&store, &change);
+        shared.put(&mut self.store(), new, is_consecutive);
     }
 }
 
@@ -211,11 +234,7 @@ impl<T: DeserializeOwned + Send + Sync> Decode for Decoder<T> {
     }
 
     fn synced(&self, resource_version: &str) {
-        let mut store = self.store();
-        for entry in store.end_list() {
-            self.shared.report(&store, &Change::deleted(entry, None));
-        }
-        drop(store);
+        self.shared.end_list(&mut self.store());
         self.syncing.store(false, Ordering::Relaxed);
         self.advance(ResourceVersion::new(resource_version));
         self.shared.ready.send_replace(true);

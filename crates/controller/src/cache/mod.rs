@@ -43,7 +43,8 @@
 //! The stored type is any type with `Deserialize`: a small struct, a typed object (`Pod`), a partial one
 //! (`PartialObjectMeta<Pod>`, for which the server sends metadata only) or a dynamic one (`DynamicObject`).
 //! [`Cache::builder`] is for types of kube-rs; such a cache has all methods of kube-rs' `Store` with the same names,
-//! and can replace it, for example in the context of a `Controller`.
+//! and can replace it, for example in the context of a `Controller`. Code written for kube-rs' reflector runs on it with
+//! other imports: see [`runtime`](crate::runtime).
 //!
 //! - Objects that stop matching are removed, and reported as deleted, as are those missing after a relist.
 //! - [`Cache::changes`] reports each change with the old and the new object. A slow reader costs at most one entry per
@@ -55,6 +56,7 @@ mod builder;
 mod changes;
 mod decode;
 mod store;
+mod writer;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,6 +70,7 @@ use tokio::sync::watch;
 
 pub use builder::CacheBuilder;
 pub use changes::{Change, Changes};
+pub use writer::{Reader, Writer};
 
 use crate::object::ObjectKey;
 use crate::resource_version::ResourceVersion;
@@ -81,18 +84,40 @@ pub struct Cache<T> {
     running: Arc<Running>,
 }
 
-/// Ends the watch when the last clone is dropped.
-struct Running(tokio::task::AbortHandle);
+/// What fills the store.
+enum Running {
+    /// The watch of the cache. It ends when the last clone is dropped.
+    Watch(tokio::task::AbortHandle),
+    /// A [`Writer`], and whether it was dropped.
+    Writer(watch::Receiver<bool>),
+}
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.abort();
+impl Running {
+    fn is_finished(&self) -> bool {
+        match self {
+            Self::Watch(task) => task.is_finished(),
+            Self::Writer(dropped) => *dropped.borrow(),
+        }
     }
 }
 
-pub(crate) struct Shared<T> {
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Self::Watch(task) = self {
+            task.abort();
+        }
+    }
+}
+
+/// Where the objects come from.
+pub(crate) struct Source {
     cluster: Cluster,
     scope: Scope,
+}
+
+pub(crate) struct Shared<T> {
+    /// `None` if a [`Writer`] has the objects from elsewhere.
+    source: Option<Source>,
     rules: Rules<T>,
     store: RwLock<Store<T>>,
     readers: Mutex<Vec<Weak<Queue<T>>>>,
@@ -134,6 +159,9 @@ pub struct NoIndex(pub String);
 /// Error of reading an object from the server.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LiveReadError {
+    /// The cache is filled by a [`Writer`]: it has no connection.
+    #[error("the cache has no connection to the server")]
+    NoConnection,
     /// The request failed.
     #[error("cannot get the object")]
     Request(#[source] RequestError),
@@ -199,20 +227,30 @@ impl<T> Cache<T> {
     /// [`Cache::status`] has the last error.
     ///
     /// # Errors
-    /// The runtime of the cache has shut down.
+    /// The runtime of the cache has shut down, or its [`Writer`] was dropped.
     pub async fn wait_until_ready(&self) -> Result<(), CacheClosed> {
         let mut ready = self.shared.ready.subscribe();
         loop {
             if *ready.borrow_and_update() {
                 return Ok(());
             }
-            if self.running.0.is_finished() {
+            if self.running.is_finished() {
                 return Err(CacheClosed);
             }
-            // The sender lives as long as this clone; an aborted task does not report its end.
-            let waited = tokio::time::timeout(std::time::Duration::from_secs(1), ready.changed()).await;
-            if matches!(waited, Ok(Err(_))) {
-                return Err(CacheClosed);
+            let closed = async {
+                match &*self.running {
+                    // An aborted task does not report its end.
+                    Running::Watch(_) => tokio::time::sleep(std::time::Duration::from_secs(1)).await,
+                    Running::Writer(dropped) => {
+                        let mut dropped = dropped.clone();
+                        let _gone = dropped.wait_for(|dropped| *dropped).await;
+                    }
+                }
+            };
+            tokio::select! {
+                // The sender lives as long as this clone.
+                changed = ready.changed() => changed.map_err(|_| CacheClosed)?,
+                () = closed => {}
             }
         }
     }
@@ -364,9 +402,10 @@ impl<T> Cache<T> {
     where
         T: serde::de::DeserializeOwned,
     {
-        let (key, scope) = (key.into(), &self.shared.scope);
+        let source = self.shared.source.as_ref().ok_or(LiveReadError::NoConnection)?;
+        let (key, scope) = (key.into(), &source.scope);
         let namespace = Some(&*key.namespace).filter(|namespace| !namespace.is_empty());
-        match self.shared.cluster.object(&scope.resource, namespace, &key.name).await {
+        match source.cluster.object(&scope.resource, namespace, &key.name).await {
             Ok(json) => {
                 let value = self.shared.rules.read(&json);
                 Ok(value.map_err(|error| LiveReadError::Decode(Arc::new(error)))?.map(Arc::new))
