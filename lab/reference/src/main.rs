@@ -6,6 +6,7 @@
 mod cel;
 mod managed_fields;
 mod patch;
+mod program;
 mod protobuf;
 mod schema;
 mod selectors;
@@ -15,15 +16,19 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let Some((suite, arguments)) = words.split_first() else { return unknown() };
-    match suite.as_str() {
+    let result = match suite.as_str() {
         "cel" => cel::run(arguments),
         "managed-fields" => managed_fields::run(arguments),
         "patch" => patch::run(arguments),
         "schema" => schema::run(arguments),
         "protobuf" => protobuf::run(arguments),
         "selectors" => selectors::run(arguments),
-        _ => unknown(),
-    }
+        _ => return unknown(),
+    };
+    result.unwrap_or_else(|error| {
+        println!("{suite}: {error}");
+        ExitCode::from(2)
+    })
 }
 
 fn unknown() -> ExitCode {

@@ -2,7 +2,6 @@
 
 #![allow(
     clippy::print_stdout,
-    clippy::print_stderr,
     clippy::unwrap_used,
     clippy::panic,
     unreachable_pub,
@@ -13,46 +12,30 @@
 #[path = "../../../crates/managed-fields/tests/harness/mod.rs"]
 mod harness;
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-pub(crate) fn run(arguments: &[String]) -> ExitCode {
-    let [oracle, mode, wanted, rest @ ..] = arguments else {
-        eprintln!(
-            "usage: managed-fields PROGRAM merge|kubernetes|schema OPERATIONS [SEED] [--record FILE CASES]"
-        );
-        return ExitCode::from(2);
-    };
-    let wanted: usize = wanted.parse().expect("OPERATIONS is a number");
-    let seed = rest.first().filter(|first| !first.starts_with("--"));
-    let seed: u64 = seed.map_or(1, |seed| seed.parse().expect("SEED is a number"));
-    let record = rest
-        .iter()
-        .position(|one| one == "--record")
-        .map(|place| (rest[place + 1].clone(), rest[place + 2].parse::<usize>().expect("CASES is a number")));
-    println!("mode {mode}, seed {seed}");
+use crate::program::{Program, Task};
 
-    let mut child =
-        Command::new(oracle).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the oracle starts");
-    let mut to = child.stdin.take().unwrap();
-    let mut from = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut random = harness::random::Random::new(seed);
+pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
+    let [path, mode, rest @ ..] = arguments else {
+        return Err("PROGRAM merge|kubernetes|schema OPERATIONS [SEED] [--record FILE CASES]".to_owned());
+    };
+    let mut task = Task::parse(rest)?;
+    println!("mode {mode}, seed {}", task.seed);
+
+    let mut program = Program::start(path)?;
+    let mut random = harness::random::Random::new(task.seed);
     let (mut operations, mut equal, mut different, mut cases) = (0, 0, 0, 0);
     let (mut conflicts, mut failures, mut changes) = (0, 0, 0);
-    let mut recorded = String::new();
-    while operations < wanted {
+    while operations < task.count {
         let case = harness::generate::case(mode, &mut random);
-        writeln!(to, "{case}").unwrap();
+        program.send(&case)?;
         let ours = harness::answer(&case);
-        let theirs: Value = serde_json::from_str(&from.next().unwrap().unwrap()).unwrap();
+        let theirs = program.receive()?;
+        task.keep(cases, &json!({"case": case, "answers": theirs}));
         cases += 1;
-        if let Some((_, wanted)) = &record
-            && cases <= *wanted
-        {
-            recorded.push_str(&format!("{}\n", json!({"case": case, "answers": theirs})));
-        }
         let (ours, theirs) = (ours.as_array().unwrap(), theirs.as_array().unwrap());
         operations += ours.len().max(theirs.len());
         let mut same = 0;
@@ -80,17 +63,10 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
             }
         }
     }
-    drop(to);
-    child.wait().unwrap();
+    program.finish()?;
     println!(
         "{equal} of {operations} answers equal in {cases} cases ({conflicts} conflicts, {failures} other errors, \
          {changes} changes); {different} cases differ"
     );
-    if let Some((file, _)) = record {
-        std::fs::write(&file, recorded).unwrap();
-    }
-    if different > 0 {
-        return ExitCode::from(1);
-    }
-    ExitCode::SUCCESS
+    Ok(task.finish(different))
 }

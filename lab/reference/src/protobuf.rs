@@ -2,14 +2,15 @@
 
 #![allow(clippy::print_stdout, reason = "it prints for the process that started it")]
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use settled_apiserver::testing;
+
+use crate::program::Program;
 
 /// A line for each kind.
 fn kinds() -> String {
@@ -36,38 +37,20 @@ fn difference(path: &str, ours: &Value, theirs: &Value) -> Option<String> {
     }
 }
 
-pub(crate) fn run(arguments: &[String]) -> ExitCode {
-    let (oracle, count, seed) = match arguments {
+pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
+    let (path, count, seed) = match arguments {
         [word] if word == "kinds" => {
             print!("{}", kinds());
-            return ExitCode::SUCCESS;
+            return Ok(ExitCode::SUCCESS);
         }
-        [oracle, count, seed] => (oracle, count, seed),
-        _ => {
-            println!("protobuf ORACLE COUNT SEED | protobuf kinds");
-            return ExitCode::from(2);
-        }
+        [path, count, seed] => (path, count, seed),
+        _ => return Err("PROGRAM COUNT SEED | kinds".to_owned()),
     };
-    let started =
-        Command::new(oracle).args([seed, count]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut child = match started {
-        Ok(child) => child,
-        Err(error) => {
-            println!("{oracle}: {error}");
-            return ExitCode::from(2);
-        }
-    };
-    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        return ExitCode::from(2);
-    };
-    if input.write_all(kinds().as_bytes()).is_err() {
-        return ExitCode::from(2);
-    }
-    drop(input);
+    let lines = Program::start_with(path, &[seed, count])?.answer_all(kinds())?;
 
     let (mut objects, mut different, mut bytes) = (0_usize, 0_usize, [0_usize; 2]);
     let mut times = [Duration::ZERO; 2];
-    for line in BufReader::new(output).lines().map_while(Result::ok) {
+    for line in &lines {
         objects += 1;
         let (message, json) = line.split_once('\t').unwrap_or_default();
         let message = STANDARD.decode(message).unwrap_or_default();
@@ -91,7 +74,6 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
             }
         }
     }
-    let ended = child.wait().is_ok_and(|status| status.success());
     println!(
         "protobuf: {objects} objects of {} kinds with seed {seed}: {different} differ",
         kinds().lines().count()
@@ -100,9 +82,5 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
         f64::from(u32::try_from(bytes[at] / 1000).unwrap_or(u32::MAX)) / 1000.0 / times[at].as_secs_f64()
     };
     println!("read: protobuf {:.0} MB/s, JSON by serde_json {:.0} MB/s", rate(0), rate(1));
-    if ended && objects.to_string() == *count && different == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    Ok(ExitCode::from(u8::from(objects.to_string() != *count || different > 0)))
 }

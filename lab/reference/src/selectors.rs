@@ -2,11 +2,12 @@
 
 #![allow(clippy::print_stdout, reason = "it prints for the process that started it")]
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
 use settled_apiserver::testing;
+
+use crate::program::{self, Task};
 
 /// How often a question is asked again.
 const TRIES: usize = 100;
@@ -319,21 +320,15 @@ fn same(question: &Value, ours: &Value, theirs: &Value) -> bool {
         && ours_matches.as_bool().unwrap_or(false) == theirs_matches.as_bool().unwrap_or(false)
 }
 
-pub(crate) fn run(arguments: &[String]) -> ExitCode {
-    let [oracle, count, seed] = arguments else {
-        println!("selectors ORACLE COUNT SEED");
-        return ExitCode::from(2);
+pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
+    let [path, rest @ ..] = arguments else {
+        return Err("PROGRAM QUESTIONS [SEED]".to_owned());
     };
-    let (Ok(count), Ok(seed)) = (count.parse::<usize>(), seed.parse::<u64>()) else {
-        return ExitCode::from(2);
-    };
+    let Task { count, seed, .. } = Task::parse(rest)?;
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let questions: Vec<Value> = (0..count).map(|_| question(&mut random)).collect();
 
-    let Some(answers) = ask(oracle, &questions) else {
-        println!("{oracle}: it does not answer");
-        return ExitCode::from(2);
-    };
+    let answers = program::answers(path, &questions)?;
     let (mut errors, mut different, mut again) = (0, 0, 0);
     for (question, theirs) in questions.iter().zip(&answers) {
         let ours = answer(question);
@@ -343,7 +338,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
         }
         // Go walks through a map in any order, and may stop at what it finds first: then it has several answers.
         again += 1;
-        let several = ask(oracle, &vec![question.clone(); TRIES]).unwrap_or_default();
+        let several = program::answers(path, &vec![question.clone(); TRIES])?;
         if !several.iter().any(|theirs| same(question, &ours, theirs)) {
             different += 1;
             if different <= 20 {
@@ -355,17 +350,5 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
         "selectors: {} questions with seed {seed}, {errors} of them errors, {again} asked again: {different} answers differ",
         answers.len()
     );
-    if answers.len() == count && different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// What the oracle says; nothing if it fails.
-fn ask(oracle: &str, questions: &[Value]) -> Option<Vec<Value>> {
-    let mut child = Command::new(oracle).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
-    let (mut input, output) = (child.stdin.take()?, child.stdout.take()?);
-    let text: String = questions.iter().map(|question| format!("{question}\n")).collect();
-    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
-    let lines = BufReader::new(output).lines().map_while(Result::ok);
-    let answers = lines.map(|line| serde_json::from_str(&line).unwrap_or_default()).collect();
-    let written = writer.join().is_ok_and(|written| written.is_ok());
-    (child.wait().is_ok_and(|status| status.success()) && written).then_some(answers)
+    Ok(ExitCode::from(u8::from(different > 0)))
 }

@@ -245,6 +245,15 @@ pub(super) enum Truth {
 }
 
 impl Truth {
+    fn parse(word: &[u8]) -> Option<Self> {
+        Some(match word {
+            b"True" => Self::True,
+            b"False" => Self::False,
+            b"Unknown" => Self::Unknown,
+            _ => return None,
+        })
+    }
+
     fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -265,6 +274,19 @@ pub(super) struct Condition<'o> {
 }
 
 impl<'o> Condition<'o> {
+    /// A condition elsewhere than in `status.conditions`. One of the wrong shape says nothing.
+    pub(super) fn elsewhere(element: Node<'o>) -> Option<Self> {
+        let fields = ConditionFields::of(element);
+        let type_ = fields.member(Member::Type).filter(|type_| type_.is_string())?;
+        let truth = fields.member(Member::Status).and_then(Node::plain).and_then(Truth::parse)?;
+        Some(Self::new(fields, type_, truth))
+    }
+
+    fn new(fields: ConditionFields<'o>, type_: Node<'o>, truth: Truth) -> Self {
+        let observed_generation = fields.member(Member::ObservedGeneration).and_then(generation_number);
+        Self { fields, type_bytes: type_.plain(), truth, observed_generation }
+    }
+
     #[inline]
     pub(super) fn is_type(&self, word: &str) -> bool {
         match self.type_bytes {
@@ -421,21 +443,15 @@ impl<'o> Condition<'o> {
             }
         }
         let type_ = type_?;
-        let truth = match status.and_then(Node::plain) {
-            Some(b"True") => Truth::True,
-            Some(b"False") => Truth::False,
-            Some(b"Unknown") => Truth::Unknown,
-            _ => {
-                // Conditions are read more than once; the note is made at the first time.
-                if context.first_look_at(index) {
-                    let found = status.and_then(Node::as_str).unwrap_or_default();
-                    context.note(at(".status"), text!("expected True, False or Unknown, found `{found}`"));
-                }
-                return None;
+        let Some(truth) = status.and_then(Node::plain).and_then(Truth::parse) else {
+            // Conditions are read more than once; the note is made at the first time.
+            if context.first_look_at(index) {
+                let found = status.and_then(Node::as_str).unwrap_or_default();
+                context.note(at(".status"), text!("expected True, False or Unknown, found `{found}`"));
             }
+            return None;
         };
-        let observed_generation = fields.member(Member::ObservedGeneration).and_then(generation_number);
-        Some(Self { fields, type_bytes: type_.plain(), truth, observed_generation })
+        Some(Self::new(fields, type_, truth))
     }
 }
 

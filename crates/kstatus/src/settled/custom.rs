@@ -1,7 +1,7 @@
 //! Generic evidence for kinds without a rule: the condition `Ready`, other common conditions, phases.
 
-use super::context::{Condition, Context, Truth};
-use super::meanings::{self, PENDING_REASONS, Says, names_failure};
+use super::context::{Condition, Context};
+use super::meanings::{self, Says, names_failure};
 use super::words::WordTable;
 use super::{Standard, member, structures};
 use crate::fields::Field;
@@ -9,11 +9,6 @@ use crate::node::{Kind, Shown};
 use crate::reason;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
-
-/// A refusal that says itself that it is none yet.
-pub(super) fn is_pending(condition: &Condition<'_>) -> bool {
-    PENDING_REASONS.iter().any(|word| condition.is_reason(word))
-}
 
 pub(super) fn verdict(context: &Context<'_, '_>, kind: &[u8]) -> Verdict {
     if let Some(verdict) = from_conditions(context) {
@@ -55,9 +50,6 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
             Some(Says::Over(class)) => {
                 heard.over.get_or_insert((condition, class));
             }
-            Some(Says::Wrong(_)) if is_pending(&condition) => {
-                heard.working.get_or_insert(condition);
-            }
             Some(Says::Wrong(class)) => {
                 heard.wrong.get_or_insert((condition, class));
             }
@@ -84,21 +76,14 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
             Verdict::new(Status::Current, Basis::Ready, ready.reason_or("Ready"), message)
         }));
     }
-    let common = |status: Status, condition: Condition<'_>| {
-        let reason: Text = match condition.reason_or("") {
-            reason if reason.is_empty() => spelled_out(&condition),
-            reason => reason,
-        };
-        Verdict::new(status, Basis::CommonCondition, reason, condition.describe())
-    };
     let failure = heard
         .over
         .map(|(c, class)| (c, class, true))
         .or_else(|| heard.wrong.map(|(c, class)| (c, class, false)));
     if let Some((condition, class, terminal)) = failure {
-        return Some(
-            context.decided_by(&condition, || common(Status::Failed, condition).failure(class, terminal)),
-        );
+        return Some(context.decided_by(&condition, || {
+            meanings::verdict(Status::Failed, &condition).failure(class, terminal)
+        }));
     }
     if let Some(ready) = heard.ready {
         return Some(context.decided_by(&ready, || {
@@ -111,21 +96,11 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
         }));
     }
     if let Some(condition) = heard.working {
-        return Some(context.decided_by(&condition, || common(Status::InProgress, condition)));
+        return Some(context.decided_by(&condition, || meanings::verdict(Status::InProgress, &condition)));
     }
     let done = heard.done?;
     let lag = heard.lagging.and_then(|condition| context.lag(&condition));
-    Some(lag.unwrap_or_else(|| common(Status::Current, done)))
-}
-
-/// A reason for a condition that has none: `Healthy`, `NotHealthy`, `HealthyUnknown`.
-fn spelled_out(condition: &Condition<'_>) -> Text {
-    let type_ = condition.type_text();
-    Text::Owned(match condition.truth {
-        Truth::True => type_.into_owned(),
-        Truth::False => ["Not", &type_].concat(),
-        Truth::Unknown => [&type_, "Unknown"].concat(),
-    })
+    Some(lag.unwrap_or_else(|| meanings::verdict(Status::Current, &done)))
 }
 
 /// Meaning of a phase.

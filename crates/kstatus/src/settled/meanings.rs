@@ -2,7 +2,7 @@
 
 use super::context::{Condition, Truth};
 use super::words::WordTable;
-use crate::verdict::FailureClass;
+use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
 /// Meaning of a status of a known condition type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +33,13 @@ const CHECK: Meaning = (Says::Nothing, Says::Wrong(FailureClass::Configuration))
 /// The end of a task: False is the end without success, as in Tekton and Knative.
 const END: Meaning = (Says::Done, Says::Over(FailureClass::Job));
 /// Abnormal when True, for good.
-const DEFEAT: Meaning = (Says::Over(FailureClass::Other), Says::Nothing);
+const FAILURE: Meaning = (Says::Over(FailureClass::Other), Says::Nothing);
 /// Abnormal when True, for now.
-const TROUBLE: Meaning = (Says::Wrong(FailureClass::Other), Says::Nothing);
+const ABNORMAL: Meaning = (Says::Wrong(FailureClass::Other), Says::Nothing);
 /// Abnormal when True, because of the spec.
-const MISTAKE: Meaning = (Says::Wrong(FailureClass::Configuration), Says::Nothing);
+const REJECTION: Meaning = (Says::Wrong(FailureClass::Configuration), Says::Nothing);
 /// Work in hand when True.
-const WORK: Meaning = (Says::Working, Says::Nothing);
+const PROGRESS: Meaning = (Says::Working, Says::Nothing);
 
 /// The condition types whose meaning is common across controllers, sorted. A name that means different things to
 /// different controllers is left out: no verdict is better than a wrong one.
@@ -54,66 +54,66 @@ static MEANINGS: WordTable<Meaning> = WordTable::new(&[
     ("Complete", STATE),
     ("Completed", STATE),
     ("Configured", STEP),
-    ("Conflicted", MISTAKE),
+    ("Conflicted", REJECTION),
     ("Created", STEP),
-    ("Creating", WORK),
-    ("Dangling", MISTAKE),
-    ("Degraded", TROUBLE),
-    ("Deleting", WORK),
-    ("Denied", MISTAKE),
+    ("Creating", PROGRESS),
+    ("Dangling", REJECTION),
+    ("Degraded", ABNORMAL),
+    ("Deleting", PROGRESS),
+    ("Denied", REJECTION),
     ("Deployed", STATE),
-    ("Deploying", WORK),
-    ("Error", TROUBLE),
-    ("ErrorOccurred", TROUBLE),
-    ("Errored", TROUBLE),
+    ("Deploying", PROGRESS),
+    ("Error", ABNORMAL),
+    ("ErrorOccurred", ABNORMAL),
+    ("Errored", ABNORMAL),
     ("Established", STATE),
-    ("Failed", DEFEAT),
-    ("Failing", TROUBLE),
-    ("Failure", DEFEAT),
+    ("Failed", FAILURE),
+    ("Failing", ABNORMAL),
+    ("Failure", FAILURE),
     ("Healthy", STATE),
-    ("InProgress", WORK),
+    ("InProgress", PROGRESS),
     ("Initialized", STEP),
-    ("Initializing", WORK),
+    ("Initializing", PROGRESS),
     ("Installed", STATE),
-    ("Installing", WORK),
-    ("Invalid", MISTAKE),
-    ("Irreconcilable", TROUBLE),
+    ("Installing", PROGRESS),
+    ("Invalid", REJECTION),
+    ("Irreconcilable", ABNORMAL),
     ("Issued", STATE),
-    ("Misconfigured", MISTAKE),
-    ("NotReady", TROUBLE),
+    ("Misconfigured", REJECTION),
+    ("NotReady", ABNORMAL),
     ("Online", STATE),
-    ("Pending", WORK),
-    ("Processing", WORK),
+    ("Pending", PROGRESS),
+    ("Processing", PROGRESS),
     ("Programmed", STATE),
-    ("Progressing", WORK),
+    ("Progressing", PROGRESS),
     ("Provisioned", STATE),
-    ("Provisioning", WORK),
-    ("ReconcileError", TROUBLE),
-    ("ReconcileFailed", TROUBLE),
+    ("Provisioning", PROGRESS),
+    ("ReconcileError", ABNORMAL),
+    ("ReconcileFailed", ABNORMAL),
     ("ReconcileSuccess", STATE),
     ("Reconciled", STATE),
-    ("ReconciliationError", TROUBLE),
-    ("ReconciliationFailed", TROUBLE),
+    ("ReconciliationError", ABNORMAL),
+    ("ReconciliationFailed", ABNORMAL),
     ("Registered", STEP),
-    ("Rejected", MISTAKE),
-    ("ReleaseFailed", TROUBLE),
-    ("ReplicaFailure", TROUBLE),
+    ("Rejected", REJECTION),
+    ("ReleaseFailed", ABNORMAL),
+    ("ReplicaFailure", ABNORMAL),
     ("ResolvedRefs", CHECK),
     ("Running", STATE),
-    ("Scaling", WORK),
+    ("Scaling", PROGRESS),
     ("Scheduled", STEP),
     ("Succeeded", END),
     ("Successful", STATE),
-    ("SyncError", TROUBLE),
-    ("SyncFailed", TROUBLE),
+    ("SyncError", ABNORMAL),
+    ("SyncFailed", ABNORMAL),
     ("Synced", STATE),
     ("Synchronized", STATE),
-    ("Terminating", WORK),
-    ("Unavailable", TROUBLE),
-    ("Unhealthy", TROUBLE),
+    ("Terminating", PROGRESS),
+    ("Unavailable", ABNORMAL),
+    ("Unhealthy", ABNORMAL),
     ("UpToDate", STATE),
-    ("Updating", WORK),
-    ("Upgrading", WORK),
+    ("Updating", PROGRESS),
+    ("Upgrading", PROGRESS),
     ("Valid", CHECK),
     ("Validated", CHECK),
     ("Verified", CHECK),
@@ -126,15 +126,32 @@ pub(super) fn of(condition: &Condition<'_>) -> Option<Says> {
     if condition.is("Running", Truth::True) && condition.is_message("Running reconciliation") {
         return Some(Says::Working);
     }
-    Some(with_truth(meaning, condition.truth, || condition.has_reason(names_failure)))
+    let says = with_truth(meaning, condition.truth, || condition.has_reason(names_failure));
+    Some(if matches!(says, Says::Wrong(_)) && is_pending(condition) { Says::Working } else { says })
 }
 
-/// Meaning of a condition anywhere in a status.
-pub(super) fn says(type_: &str, truth: Truth, reason: &str) -> Option<Says> {
-    let meaning = *MEANINGS.find(type_.bytes().next()?, |known| known == type_)?;
-    let says = with_truth(meaning, truth, || names_failure(reason));
-    let is_pending = PENDING_REASONS.contains(&reason) && matches!(says, Says::Wrong(_));
-    Some(if is_pending { Says::Working } else { says })
+/// A refusal that says itself that it is none yet.
+pub(super) fn is_pending(condition: &Condition<'_>) -> bool {
+    PENDING_REASONS.iter().any(|word| condition.is_reason(word))
+}
+
+/// The verdict that a common condition gives.
+pub(super) fn verdict(status: Status, condition: &Condition<'_>) -> Verdict {
+    let reason: Text = match condition.reason_or("") {
+        reason if reason.is_empty() => spelled_out(condition),
+        reason => reason,
+    };
+    Verdict::new(status, Basis::CommonCondition, reason, condition.describe())
+}
+
+/// A reason for a condition that has none: `Healthy`, `NotHealthy`, `HealthyUnknown`.
+fn spelled_out(condition: &Condition<'_>) -> Text {
+    let type_ = condition.type_text();
+    Text::Owned(match condition.truth {
+        Truth::True => type_.into_owned(),
+        Truth::False => ["Not", &type_].concat(),
+        Truth::Unknown => [&type_, "Unknown"].concat(),
+    })
 }
 
 fn with_truth((when_true, when_false): Meaning, truth: Truth, names_failure: impl Fn() -> bool) -> Says {
@@ -178,7 +195,7 @@ pub(super) fn names_failure(reason: &str) -> bool {
 }
 
 /// Reasons of a refusal that is none yet.
-pub(super) const PENDING_REASONS: &[&str] = &["Pending", "Unknown", "Waiting", "InProgress", "Progressing"];
+const PENDING_REASONS: &[&str] = &["Pending", "Unknown", "Waiting", "InProgress", "Progressing"];
 
 #[cfg(test)]
 mod tests {

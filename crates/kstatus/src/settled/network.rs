@@ -1,7 +1,7 @@
 //! Rules for network resources: Service, Ingress, Gateway, EndpointSlice, NetworkPolicy.
 
 use super::context::{Condition, Context, Truth, current, in_progress, recoverable};
-use super::custom::is_pending;
+use super::meanings::is_pending;
 use super::{member, statusless};
 use crate::fields::Field;
 use crate::node::{Kind, Node};

@@ -1,6 +1,6 @@
 //! Generic evidence in common structures of a status: conditions per parent, `ready`, counters, an error text.
 
-use super::context::{Context, Truth, whole_number};
+use super::context::{Condition, Context, whole_number};
 use super::meanings::{self, Says};
 use crate::fields::Field;
 use crate::node::{Kind, Node};
@@ -32,38 +32,22 @@ fn from_parents(context: &Context<'_, '_>, status: Node<'_>) -> Option<Verdict> 
     let lists = ["parents", "ancestors"].into_iter();
     let list = lists.filter_map(|key| status.get(key)).find(|list| list.kind() == Kind::List)?;
     let (mut refused, mut working, mut done) = (None, None, None);
-    for condition in list.elements().filter_map(|entry| entry.get("conditions")).flat_map(Node::elements) {
-        let text = |key| condition.get(key).and_then(Node::as_str).unwrap_or_default();
-        let (type_, reason) = (text("type"), text("reason"));
-        let truth = match &*text("status") {
-            "True" => Truth::True,
-            "False" => Truth::False,
-            _ => Truth::Unknown,
-        };
-        let observed = condition.get("observedGeneration").and_then(whole_number);
-        let lags = observed.zip(context.generation).is_some_and(|(observed, latest)| observed < latest);
-        let says = if lags { Some(Says::Working) } else { meanings::says(&type_, truth, &reason) };
+    let conditions = list.elements().filter_map(|entry| entry.get("conditions")).flat_map(Node::elements);
+    for condition in conditions.filter_map(Condition::elsewhere) {
+        let says =
+            if context.is_lagging(&condition) { Some(Says::Working) } else { meanings::of(&condition) };
         let slot = match says {
             Some(Says::Over(_) | Says::Wrong(_)) => &mut refused,
             Some(Says::Working) => &mut working,
             Some(Says::Done) => &mut done,
             Some(Says::Nothing) | None => continue,
         };
-        let detail = text("message");
-        slot.get_or_insert_with(|| {
-            let reason = if reason.is_empty() { type_.to_string() } else { reason.to_string() };
-            let message =
-                if detail.is_empty() { text!("condition {type_}: {reason}") } else { detail.to_string() };
-            (reason, message)
-        });
+        slot.get_or_insert(condition);
     }
-    let verdict = |status, (reason, message): (String, String)| {
-        Verdict::new(status, Basis::CommonCondition, reason, message)
-    };
     refused
-        .map(|found| verdict(Status::Failed, found).failure(FailureClass::Configuration, false))
-        .or_else(|| working.map(|found| verdict(Status::InProgress, found)))
-        .or_else(|| done.map(|found| verdict(Status::Current, found)))
+        .map(|found| meanings::verdict(Status::Failed, &found).failure(FailureClass::Configuration, false))
+        .or_else(|| working.map(|found| meanings::verdict(Status::InProgress, &found)))
+        .or_else(|| done.map(|found| meanings::verdict(Status::Current, &found)))
 }
 
 /// `status.error` and its relatives.

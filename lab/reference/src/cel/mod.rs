@@ -14,12 +14,13 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use settled_cel::{FieldError, Validator};
 use settled_schema::{JsonSchemaProps, Schema};
+
+use crate::program;
 
 mod random;
 
@@ -32,12 +33,9 @@ const TRIES: usize = 20;
 const REPEATS: usize = 10;
 const KINDS: [&str; 6] = ["compile ok or not", "compile text", "estimate", "verdict", "error text", "cost"];
 
-pub(crate) fn run(arguments: &[String]) -> ExitCode {
+pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let Some((oracle, rest)) = arguments.split_first() else {
-        println!(
-            "usage: cel PROGRAM CASES... | cel PROGRAM --random COUNT SEED | cel PROGRAM --record CASES"
-        );
-        return ExitCode::from(2);
+        return Err("PROGRAM CASES... | PROGRAM --random COUNT SEED | PROGRAM --record CASES".to_owned());
     };
     let shown = std::env::var("SHOW").ok();
     let mut named = true;
@@ -50,19 +48,19 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
         ["--record", file] => (read(file), true),
         files => (files.iter().flat_map(|file| read(file)).collect(), false),
     };
-    let answers = ask(oracle, &cases);
+    let answers = program::answers(oracle, &cases)?;
     if records {
         for (case, answer) in cases.iter().zip(answers) {
             println!("{}", json!({"case": case, "answer": answer}));
         }
-        return ExitCode::SUCCESS;
+        return Ok(ExitCode::SUCCESS);
     }
     let mut table: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let (mut failed, mut news) = (0, 0);
     let known = known();
     let mut compared: Vec<Option<Vec<Difference>>> =
         cases.iter().zip(&answers).map(|(case, answer)| compare(case, answer)).collect();
-    let again = ask_again(oracle, &cases, &mut compared);
+    let again = ask_again(oracle, &cases, &mut compared)?;
     for (case, compared) in cases.iter().zip(compared) {
         let Some(compared) = compared else {
             failed += 1;
@@ -98,7 +96,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
         println!("{news} differ otherwise than lab/reference/src/cel/known.txt says");
         equal = false;
     }
-    ExitCode::from(u8::from(!equal))
+    Ok(ExitCode::from(u8::from(!equal)))
 }
 
 /// What is compared, upstream's, ours.
@@ -119,7 +117,11 @@ fn compare(case: &Value, answer: &Value) -> Option<Vec<Difference>> {
 
 /// Some of upstream's answers depend on the order in which Go walks through a map, which is random. Returns the number of cases of
 /// which one of the later answers is ours.
-fn ask_again(oracle: &str, cases: &[Value], compared: &mut [Option<Vec<Difference>>]) -> usize {
+fn ask_again(
+    oracle: &str,
+    cases: &[Value],
+    compared: &mut [Option<Vec<Difference>>],
+) -> Result<usize, String> {
     let differs =
         |found: &Option<Vec<Difference>>| found.iter().flatten().any(|(_, theirs, ours)| theirs != ours);
     let mut different: Vec<usize> = (0..cases.len()).filter(|at| differs(&compared[*at])).collect();
@@ -131,7 +133,7 @@ fn ask_again(oracle: &str, cases: &[Value], compared: &mut [Option<Vec<Differenc
         // Starting the program takes longer than its answers do.
         let repeated = different.iter().flat_map(|at| std::iter::repeat_n(*at, REPEATS));
         let questions: Vec<Value> = repeated.map(|at| cases[at].clone()).collect();
-        let answers = ask(oracle, &questions);
+        let answers = program::answers(oracle, &questions)?;
         let mut rest = Vec::new();
         for (at, answers) in different.into_iter().zip(answers.chunks(REPEATS)) {
             let mut found = answers.iter().map(|answer| compare(&cases[at], answer));
@@ -142,7 +144,7 @@ fn ask_again(oracle: &str, cases: &[Value], compared: &mut [Option<Vec<Differenc
         }
         different = rest;
     }
-    first - different.len()
+    Ok(first - different.len())
 }
 
 /// The differences that are known: what differs, and the hash of the case.
@@ -163,29 +165,6 @@ fn read(file: &str) -> Vec<Value> {
     let cases = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
     // Recorded cases come with their answers.
     cases.map(|case| case.get("case").cloned().unwrap_or(case)).collect()
-}
-
-fn ask(oracle: &str, cases: &[Value]) -> Vec<Value> {
-    let mut child = Command::new(oracle)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
-    let lines: Vec<String> = cases.iter().map(Value::to_string).collect();
-    let writer = std::thread::spawn(move || {
-        for line in lines {
-            writeln!(input, "{line}").unwrap();
-        }
-    });
-    let output = BufReader::new(child.stdout.take().unwrap());
-    let answers: Vec<Value> =
-        output.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
-    writer.join().unwrap();
-    child.wait().unwrap();
-    assert_eq!(answers.len(), cases.len(), "upstream left cases unanswered");
-    answers
 }
 
 fn errors(mut found: Vec<FieldError>) -> Value {
