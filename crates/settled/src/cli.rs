@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 pub(crate) mod live;
+#[cfg(feature = "netpol")]
 pub(crate) mod netpol;
 #[cfg(feature = "serve")]
 pub(crate) mod rehearse;
@@ -136,6 +137,7 @@ pub(crate) enum Command {
     Status(StatusArgs),
     Augment(AugmentArgs),
     Rules(RulesArgs),
+    #[cfg(feature = "netpol")]
     Netpol(netpol::NetpolArgs),
     #[cfg(feature = "serve")]
     Rehearse(Box<rehearse::RehearseArgs>),

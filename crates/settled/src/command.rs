@@ -10,8 +10,8 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use crate::cli::{Cli, Command};
 use crate::error::CommandError;
 use crate::{
-    apply, augment, complete, generate, help, kubectl, log, look, netpol, output, rules, status, style,
-    switches, wait,
+    apply, augment, complete, generate, help, kubectl, log, look, output, rules, status, style, switches,
+    wait,
 };
 
 /// Commands that look at clusters: they know kubectl's options, or say what to take instead.
@@ -81,7 +81,8 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         Command::Status(args) => status::run(args),
         Command::Augment(args) => augment::run(args),
         Command::Rules(args) => rules::run(args),
-        Command::Netpol(args) => netpol::run(args),
+        #[cfg(feature = "netpol")]
+        Command::Netpol(args) => crate::netpol::run(args),
         #[cfg(feature = "serve")]
         Command::Rehearse(args) => crate::rehearse::run(args),
         #[cfg(feature = "serve")]

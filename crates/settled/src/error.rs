@@ -33,8 +33,10 @@ pub(crate) enum ErrorKind {
     /// The request is invalid.
     Refused,
     /// What is asked about is not known.
+    #[cfg(feature = "netpol")]
     Unknown,
     /// The cluster does not say what it is.
+    #[cfg(feature = "netpol")]
     Undetected,
 }
 
@@ -44,7 +46,9 @@ impl ErrorKind {
             Self::Usage | Self::Input | Self::Output => 2,
             Self::Cluster => 4,
             Self::Refused => 1,
+            #[cfg(feature = "netpol")]
             Self::Unknown => 3,
+            #[cfg(feature = "netpol")]
             Self::Undetected => 5,
         }
     }
@@ -101,6 +105,7 @@ impl CommandError {
         self
     }
 
+    #[cfg(feature = "netpol")]
     pub(crate) fn exit_code(&self) -> u8 {
         self.kind.exit_code()
     }

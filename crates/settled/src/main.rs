@@ -20,11 +20,13 @@ mod live;
 mod log;
 mod look;
 mod names;
+#[cfg(feature = "netpol")]
 mod netpol;
 mod output;
 mod overview;
 mod patience;
 mod pipeline;
+#[cfg(feature = "netpol")]
 mod places;
 mod progress;
 mod propose;

@@ -4,7 +4,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use settled_controller::ObjectKey;
+
+/// A typed value. It is read from text, as objects of the API server are: reading from a [`Value`] would be compiled for each type once more.
+pub(crate) fn typed<T: DeserializeOwned>(value: &Value) -> Option<T> {
+    serde_json::from_str(&value.to_string()).ok()
+}
 
 /// The key of an object.
 pub(crate) fn key(object: &impl Resource) -> ObjectKey {

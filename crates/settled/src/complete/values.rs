@@ -2,8 +2,8 @@
 
 use clap_complete::CompletionCandidate;
 use kstatus::FailureClass;
-use settled_netpol::feature::Feature;
-use settled_netpol::profile::Profiles;
+#[cfg(feature = "netpol")]
+use settled_netpol::{feature::Feature, profile::Profiles};
 use settled_rules::RuleSet;
 use settled_tracker::release::ReleaseKind;
 
@@ -43,11 +43,14 @@ pub(super) fn of(command: &str, id: &str, hidden: bool) -> Option<Find> {
         (_, "user") => |line, current| plain(lookup::kubeconfig(line).users, "", current),
         (_, "releases") => releases,
         (_, "conditions") => conditions,
+        #[cfg(feature = "netpol")]
         (_, "providers" | "from_provider" | "to_provider") => providers,
+        #[cfg(feature = "netpol")]
         ("profiles", "name") => |_, current| {
             let (profiles, _) = Profiles::embedded();
             plain(profiles.iter().map(|profile| profile.name.clone()).collect(), "", current)
         },
+        #[cfg(feature = "netpol")]
         ("matrix", "features") => |_, current| {
             plain(Feature::ALL.iter().map(|feature| feature.as_str().to_owned()).collect(), "", current)
         },
@@ -130,6 +133,7 @@ fn conditions(_: &Line, current: &str) -> Vec<CompletionCandidate> {
 }
 
 /// Providers in the last version that their profile knows; of one that is named, also in the first.
+#[cfg(feature = "netpol")]
 fn providers(_: &Line, current: &str) -> Vec<CompletionCandidate> {
     let (profiles, _) = Profiles::embedded();
     let all = profiles.iter().flat_map(|profile| {

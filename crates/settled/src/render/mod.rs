@@ -3,6 +3,7 @@
 //! The workers write a row's body; the calling thread, which alone knows the row's place in its source, its head.
 
 mod chains;
+#[cfg(feature = "netpol")]
 pub(crate) mod columns;
 pub(crate) mod diff;
 mod envelope;
@@ -10,6 +11,7 @@ pub(crate) mod explain;
 pub(crate) mod github;
 mod json;
 pub(crate) mod junit;
+#[cfg(feature = "netpol")]
 pub(crate) mod sarif;
 pub(crate) mod spans;
 pub(crate) mod table;

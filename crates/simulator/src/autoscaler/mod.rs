@@ -217,7 +217,7 @@ impl Autoscalers {
             return Some((min, "Current number of replicas below Spec.MinReplicas".to_owned()));
         }
         let proposals = self.proposals(autoscaler, target, context);
-        draft.status.current_metrics = serde_json::from_value(current_metrics(autoscaler, &proposals)).ok();
+        draft.status.current_metrics = meta::typed(&current_metrics(autoscaler, &proposals));
         let warn =
             |reason: &str, note: String| context.event(autoscaler, EventType::Warning, reason, reason, note);
         let invalid: Vec<&Unreadable> =

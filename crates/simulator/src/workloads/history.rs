@@ -21,8 +21,7 @@ pub(crate) fn data(template: &PodTemplateSpec) -> Value {
 
 /// The template of a revision.
 pub(crate) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
-    let template = revision.data.as_ref()?.0.get("spec")?.get("template")?.clone();
-    serde_json::from_value(template).ok()
+    meta::typed(revision.data.as_ref()?.0.get("spec")?.get("template")?)
 }
 
 /// Does a revision have this template? Fields that servers add or drop do not count: what is compared was read by the same types.
