@@ -10,6 +10,7 @@
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -59,6 +60,30 @@ pub trait Decode: Send + Sync {
 
     /// A bookmark: all changes up to this resourceVersion were decoded.
     fn bookmark(&self, _resource_version: &str) {}
+}
+
+impl<D: Decode + ?Sized> Decode for Arc<D> {
+    type Item = D::Item;
+
+    fn decode(&self, object: &[u8], now: Timestamp) -> Option<(Self::Item, u64)> {
+        (**self).decode(object, now)
+    }
+
+    fn decode_deleted(&self, object: &[u8], now: Timestamp) -> Option<(Self::Item, u64)> {
+        (**self).decode_deleted(object, now)
+    }
+
+    fn restarted(&self) {
+        (**self).restarted();
+    }
+
+    fn synced(&self, resource_version: &str) {
+        (**self).synced(resource_version);
+    }
+
+    fn bookmark(&self, resource_version: &str) {
+        (**self).bookmark(resource_version);
+    }
 }
 
 /// What happened.

@@ -12,9 +12,9 @@ use settled_watch::stream::{self, Message, Scope, Update};
 use settled_watch::{Cluster, Resource as WatchedResource};
 use tokio::sync::{mpsc, watch};
 
-use super::decode::{Decoder, Index, IndexKey, Rules};
+use super::decode::{Decoder, Filled, Index, IndexKey, Rules};
 use super::store::Store;
-use super::{Cache, CacheStatus, Counters, Running, Shared, Source, count};
+use super::{Cache, CacheStatus, Counters, Running, Shared, Source};
 use crate::object::FieldPath;
 use crate::predicate::{self, Compiled, Predicate};
 use crate::projection::Projection;
@@ -206,25 +206,20 @@ impl<T: DeserializeOwned + Send + Sync + 'static> CacheBuilder<T> {
             position: watch::Sender::new(None),
             counters: Counters::default(),
         });
-        let task = tokio::spawn(run(self.cluster, self.scope, Arc::clone(&shared)));
+        let task = tokio::spawn(run(self.cluster, self.scope, Arc::new(Decoder::new(Arc::clone(&shared)))));
         Cache { shared, running: Arc::new(Running::Watch(task.abort_handle())) }
     }
 }
 
 /// Watches until the task is aborted. Errors that end [`stream::follow`] are retried with exponential backoff.
-async fn run<T: DeserializeOwned + Send + Sync + 'static>(
-    cluster: Cluster,
-    scope: Scope,
-    shared: Arc<Shared<T>>,
-) {
+async fn run(cluster: Cluster, scope: Scope, filled: Arc<dyn Filled>) {
     static STREAMS: AtomicU32 = AtomicU32::new(0);
     let number = STREAMS.fetch_add(1, Ordering::Relaxed);
     let mut pause = REFUSED_PAUSE;
     loop {
         let (sender, messages) = mpsc::channel(MESSAGES);
-        let decoder = Decoder::new(Arc::clone(&shared));
-        let follow = stream::follow(cluster.clone(), scope.clone(), decoder, number, sender);
-        let ((), synced) = tokio::join!(follow, note(&scope.resource.kind, &shared, messages));
+        let follow = stream::follow(cluster.clone(), scope.clone(), Arc::clone(&filled), number, sender);
+        let ((), synced) = tokio::join!(follow, note(&scope.resource.kind, &*filled, messages));
         if synced {
             pause = REFUSED_PAUSE;
         }
@@ -234,7 +229,7 @@ async fn run<T: DeserializeOwned + Send + Sync + 'static>(
 }
 
 /// Tracks the state of the watch until it ends. Returns whether it was synced.
-async fn note<T>(kind: &str, shared: &Shared<T>, mut messages: mpsc::Receiver<Message<u32, ()>>) -> bool {
+async fn note(kind: &str, filled: &dyn Filled, mut messages: mpsc::Receiver<Message<u32, ()>>) -> bool {
     let mut synced = false;
     while let Some(message) = messages.recv().await {
         for update in message.updates {
@@ -245,7 +240,7 @@ async fn note<T>(kind: &str, shared: &Shared<T>, mut messages: mpsc::Receiver<Me
                     CacheStatus::Synced
                 }
                 // After a relist starts, this arrives before it is complete.
-                Update::Up if matches!(*shared.status.borrow(), CacheStatus::Syncing) => continue,
+                Update::Up if matches!(*filled.status().borrow(), CacheStatus::Syncing) => continue,
                 Update::Up => CacheStatus::Synced,
                 Update::Down(error, _) => CacheStatus::Unreachable(error),
                 Update::Forbidden(_, error) => CacheStatus::Forbidden(error),
@@ -254,10 +249,10 @@ async fn note<T>(kind: &str, shared: &Shared<T>, mut messages: mpsc::Receiver<Me
                 Update::Put(()) | Update::Gone(()) | Update::Missing(_) => continue,
             };
             if !matches!(status, CacheStatus::Syncing | CacheStatus::Synced) {
-                count(&shared.counters.failures);
+                filled.failed();
                 tracing::warn!(%kind, ?status, "the watch of a cache failed; retrying");
             }
-            shared.status.send_replace(status);
+            filled.status().send_replace(status);
         }
     }
     synced

@@ -6,10 +6,11 @@ use std::sync::{Arc, PoisonError, RwLockWriteGuard, Weak};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use settled_watch::stream::Decode;
+use tokio::sync::watch;
 
 use super::changes::Change;
 use super::store::{NewEntry, Store};
-use super::{Shared, count};
+use super::{CacheStatus, Shared, count};
 use crate::object::{FieldPath, ObjectKey, ObjectView};
 use crate::predicate::{Compiled, Event, EventKind};
 use crate::projection::Projection;
@@ -84,6 +85,14 @@ impl<T: DeserializeOwned> Rules<T> {
         }
         keys
     }
+}
+
+/// What a watch fills. It hides the type of the objects, so that the code of the watch is compiled once and not for each type.
+pub(super) trait Filled: Decode<Item = ()> {
+    /// The state of the watch.
+    fn status(&self) -> &watch::Sender<CacheStatus>;
+    /// Counts a failure of the watch.
+    fn failed(&self);
 }
 
 /// Applies watch events to the store.
@@ -242,5 +251,15 @@ impl<T: DeserializeOwned + Send + Sync> Decode for Decoder<T> {
 
     fn bookmark(&self, resource_version: &str) {
         self.advance(ResourceVersion::new(resource_version));
+    }
+}
+
+impl<T: DeserializeOwned + Send + Sync> Filled for Decoder<T> {
+    fn status(&self) -> &watch::Sender<CacheStatus> {
+        &self.shared.status
+    }
+
+    fn failed(&self) {
+        count(&self.shared.counters.failures);
     }
 }
