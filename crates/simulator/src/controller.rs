@@ -332,8 +332,8 @@ impl Context {
                 self.deleted(key, observed);
                 Ok(true)
             }
-            // Gone, or another object of the same name.
-            Err(error) if Error::is_code(&error, 404) || Error::is_code(&error, 409) => {
+            // Gone. A conflict is tried again, when the watch may show that another object has the name.
+            Err(error) if Error::is_code(&error, 404) => {
                 self.deleted(key, observed);
                 Ok(false)
             }

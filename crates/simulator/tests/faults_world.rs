@@ -1,34 +1,53 @@
 //! Scheduler, EndpointSlices, volumes and budgets under faults at every write.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use settled_apiserver::{Controller, Controllers};
 use settled_controller::Clock;
 use settled_controller::faults::{Context, Options, Scenario, View, explore};
 use settled_simulator::Simulator;
+use settled_simulator::scenario::Scenario as Script;
 
 /// A simulation of some components, as a process: it starts with nothing in memory.
-async fn simulate(context: Context, components: &'static str) {
+async fn simulate(context: Context, components: &'static str, script: Script) {
     loop {
         let mut options = settled_simulator::Options::default();
         options.components = components.parse().expect("components");
         options.nodes = Vec::new();
         options.storage_class = false;
+        options.scenario = script.clone();
         options.clock = Clock::from(&context);
         if let Ok(mut simulator) = Simulator::start(context.client(), options).await {
             simulator.ended().await;
         }
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
 fn assert_clean(components: &'static str, scenario: &Scenario, schedules: usize) {
-    let report = explore(|context| simulate(context, components), scenario, &Options::share(schedules));
+    assert_clean_with(components, "", scenario, schedules);
+}
+
+/// The same, where the simulation plays a scenario of its own.
+pub(crate) fn assert_clean_with(
+    components: &'static str,
+    script: &'static str,
+    scenario: &Scenario,
+    schedules: usize,
+) {
+    let script = Script::parse("script", script).expect("a script");
+    let start = |context| simulate(context, components, script.clone());
+    let mut options = Options::share(schedules);
+    // A controller that starts again may wait for a lease, and for Pods to be evicted.
+    options.quiet = Duration::from_secs(200);
+    let report = explore(start, scenario, &options);
     let report = report.expect("an exploration");
     assert!(report.writes > 0, "{report}");
     assert!(report.is_clean(), "{report}");
 }
 
-fn node(name: &str) -> Value {
+pub(crate) fn node(name: &str) -> Value {
     let conditions =
         json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     json!({

@@ -1,5 +1,6 @@
 //! Simulations on the embedded API server, in virtual time.
 
+mod faults_controllers;
 mod faults_world;
 mod jobs;
 mod kubelet;

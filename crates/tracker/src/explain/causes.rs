@@ -175,4 +175,47 @@ mod tests {
         assert_eq!(times("Deployment", "web"), ["21 12:00:00", "21 12:00:05", "21 12:00:05"]);
         assert_eq!(times("StatefulSet", "db"), ["21 12:00:05", "21 12:00:05"]);
     }
+
+    #[test]
+    fn a_pod_on_a_dead_node_keeps_its_stateful_set_waiting() {
+        let pod = |name: &str, conditions: &str| {
+            format!(
+                r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"a","uid":"{name}","deletionTimestamp":"2026-11-21T12:00:00Z","ownerReferences":[{{"uid":"s"}}]}},
+                    "spec":{{"nodeName":"node-2","containers":[{{"name":"db"}}]}},"status":{{"phase":"Running","conditions":[{conditions}]}}}}"#
+            )
+        };
+        let set = r#"{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db","namespace":"a","uid":"s","generation":1},
+            "spec":{"replicas":3},"status":{"observedGeneration":1,"replicas":3,"readyReplicas":2}}"#;
+        let explain = |pod: &str| {
+            let evaluator = Evaluator::new(RuleSet::default(), Vec::new());
+            let mut graph = Graph::default();
+            for json in [set, pod] {
+                let record = evaluator.record(json.as_bytes(), Timestamp::UNIX_EPOCH, false).unwrap();
+                graph.put(record, 1_u32.into(), 1);
+            }
+            causes(&graph, graph.get(&ObjectId::new("apps", "StatefulSet", "a", "db")).unwrap(), &[])
+                .remove(0)
+        };
+        let ready = |ready: &str, containers: &str| {
+            format!(
+                r#"{{"type":"Ready","status":"{ready}"}},{{"type":"ContainersReady","status":"{containers}"}}"#
+            )
+        };
+        // What the node controller writes.
+        let cause = explain(&pod("db-1", &ready("False", "True")));
+        assert_eq!(cause.chain.last().unwrap().object.to_string(), "Pod/db-1");
+        assert!(cause.remarks[0].starts_with("Node/node-2 does not respond"), "{:?}", cause.remarks);
+        let expected =
+            ["kubectl describe node node-2", "kubectl delete pod db-1 -n a --force --grace-period=0"];
+        assert_eq!(cause.next, expected);
+        // What a kubelet writes on the way: it will be gone soon.
+        let cause = explain(&pod("db-1", &ready("False", "False")));
+        assert_eq!(cause.chain.last().unwrap().object.to_string(), "StatefulSet/db");
+        // Somebody else holds it.
+        let held = pod("db-1", &ready("True", "True"))
+            .replace("\"uid\":\"db-1\"", "\"uid\":\"db-1\",\"finalizers\":[\"example.com/hold\"]");
+        let cause = explain(&held);
+        assert_eq!(cause.chain.last().unwrap().object.to_string(), "Pod/db-1");
+        assert!(cause.remarks[0].starts_with("finalizer example.com/hold"), "{:?}", cause.remarks);
+    }
 }
