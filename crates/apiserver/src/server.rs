@@ -361,7 +361,7 @@ impl Server {
         let lifecycle = Lifecycle::new(config.feature_gates.clone(), config.listener.clone());
         let api = api(&config, store, state.catalog().builtin(), lifecycle)?;
         crds::load(&api.state)?;
-        if fork.revision.is_none() {
+        if fork.revision.is_none_or(|revision| state.identity.is_unchanged_since(Revision(revision))) {
             api.state.identity.adopt(&state.identity.rbac());
         }
         if config.controllers.has(Controller::Accounts) {

@@ -2,8 +2,9 @@
 //! (`pkg/controller/garbagecollector` upstream).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use memchr::memmem::Finder;
 use serde_json::{Value, json};
 use settled_store::{Entry, Key, Resource, Scope};
 use tokio::task::JoinSet;
@@ -66,8 +67,11 @@ enum Found {
 
 /// Has an object owners, or is it being deleted? Without any of these words in it, it is of no interest, and is not parsed.
 fn matters(entry: &Entry) -> bool {
-    let has = |word: &str| memchr::memmem::find(entry.value(), word.as_bytes()).is_some();
-    has("\"ownerReferences\"") || has("\"deletionTimestamp\"")
+    // Made once: that takes longer than most searches.
+    static WORDS: LazyLock<[Finder<'static>; 2]> = LazyLock::new(|| {
+        ["\"ownerReferences\"", "\"deletionTimestamp\""].map(|word| Finder::new(word.as_bytes()))
+    });
+    WORDS.iter().any(|word| word.find(entry.value()).is_some())
 }
 
 /// The kind of an owner.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use http::header::{self, HeaderMap};
 use serde_json::Value;
-use settled_store::{Entry, Revision, Scope, Store, Watch};
+use settled_store::{Entry, Resource, Revision, Scope, Store, Watch};
 
 use crate::auth::{self, Attributes, Impersonation, PolicyKind, Rbac, Tokens, User};
 use crate::error::ApiError;
@@ -75,6 +75,14 @@ impl Identity {
         }
         policies.clone_into(&mut self.rbac.write().unwrap_or_else(PoisonError::into_inner));
         self.seen.store(revision, Ordering::Release);
+    }
+
+    /// Whether the policies are still those of a revision.
+    pub(crate) fn is_unchanged_since(&self, revision: Revision) -> bool {
+        let policies = PolicyKind::ALL.map(|kind| stored_as(RBAC_GROUP, kind.resource()).ok());
+        let is_policy = |resource: &Resource| policies.iter().flatten().any(|policy| policy == resource);
+        let events = self.store.events_after(revision);
+        events.is_ok_and(|events| !events.iter().any(|event| is_policy(event.key().resource())))
     }
 
     pub(crate) fn tokens(&self) -> &Tokens {
