@@ -9,6 +9,7 @@ mod conversion;
 mod embedding;
 mod hostile;
 mod network_policy_status;
+mod noop_applies;
 mod openapi;
 mod own_objects;
 mod protobuf;

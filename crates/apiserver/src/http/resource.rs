@@ -450,8 +450,12 @@ async fn answer_patch(
     let kind = patching::Kind::parse(&media_type, target.definition)?;
     let options = WriteOptions::parse(request.query, "PatchOptions", kind == patching::Kind::Apply)?;
     let outcome = if kind == patching::Kind::Apply {
-        let config = patching::Configuration::parse(&request.body)?;
-        update::update(state, call, target, part, Change::Apply(&config), &options).await?
+        if let Some(entry) = update::known_noop(state, target, part, &request.body, &options) {
+            Outcome { written: Written::Stored(entry), created: false }
+        } else {
+            let config = patching::Configuration::parse(&request.body)?;
+            update::update(state, call, target, part, Change::Apply(&config), &options).await?
+        }
     } else {
         let patch = patching::Patch::new(kind, target.definition, &request.body);
         update::update(state, call, target, part, Change::Patch(&patch), &options).await?

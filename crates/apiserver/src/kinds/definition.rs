@@ -18,6 +18,7 @@ use crate::kinds::conversion::{self, Conversion};
 use crate::kinds::custom::Custom;
 use crate::kinds::model::{Builtin, Model, Types};
 use crate::kinds::names::{Names, Part, Subresource, api_version, stored_as, version_rank};
+use crate::kinds::noop_applies::NoOpApplies;
 use crate::kinds::scale_paths::{self, ScalePaths};
 use crate::kinds::strategies;
 use crate::kinds::table::Columns;
@@ -43,6 +44,7 @@ pub(crate) struct Definition {
     api_version: String,
     head: Head,
     managers: [OnceLock<FieldManager<Types>>; 7],
+    pub(crate) noop_applies: NoOpApplies,
     /// Shared with the definition that it replaced, if the watches of that go on.
     retired: watch::Sender<bool>,
 }
@@ -80,6 +82,7 @@ impl Definition {
             api_version,
             head,
             managers: Default::default(),
+            noop_applies: NoOpApplies::default(),
             retired: watch::Sender::new(false),
         }
     }

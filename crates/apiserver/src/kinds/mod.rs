@@ -26,6 +26,7 @@ pub(crate) mod model;
 pub(crate) mod names;
 pub(crate) mod networking;
 pub(crate) mod node;
+pub(crate) mod noop_applies;
 pub(crate) mod partial;
 pub(crate) mod policy;
 pub(crate) mod printers;

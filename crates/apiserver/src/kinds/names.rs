@@ -34,7 +34,7 @@ impl Subresource {
 }
 
 /// Which part of an object a write is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) enum Part {
     Main,
     Status,

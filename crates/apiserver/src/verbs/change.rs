@@ -17,7 +17,7 @@ pub(crate) enum Change<'a> {
     /// The client sent a patch.
     Patch(&'a Patch<'a>),
     /// The client applies a configuration.
-    Apply(&'a Configuration),
+    Apply(&'a Configuration<'a>),
 }
 
 /// Why a configuration can't be applied.

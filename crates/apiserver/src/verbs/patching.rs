@@ -126,22 +126,23 @@ fn failed(error: PatchError) -> ApiError {
 }
 
 /// A configuration to apply, and what the strict reading of it found: that is said once it was applied.
-pub(crate) struct Configuration {
+pub(crate) struct Configuration<'a> {
     pub(crate) object: Value,
     duplicates: Option<String>,
+    body: &'a [u8],
 }
 
-impl Configuration {
+impl<'a> Configuration<'a> {
     /// Reads the configuration of an apply. It is YAML, and so may be JSON.
-    pub(crate) fn parse(body: &[u8]) -> Result<Self, ApiError> {
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, ApiError> {
         let failed = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
         let (json, duplicates) = strict::yaml(body).map_err(&failed)?;
         // Nothing at all is a configuration without anything in it.
         let json = if json.is_empty() { b"null".to_vec() } else { json };
         let decoded = decode::json(&json).map_err(|error| failed(error.to_string()))?;
         let given = match decoded.value {
-            Value::Object(_) => return Ok(Self { object: decoded.value, duplicates }),
-            Value::Null => return Ok(Self { object: Value::Object(Map::new()), duplicates }),
+            Value::Object(_) => return Ok(Self { object: decoded.value, duplicates, body }),
+            Value::Null => return Ok(Self { object: Value::Object(Map::new()), duplicates, body }),
             Value::Bool(_) => "bool",
             Value::Number(_) => "number",
             Value::String(_) => "string",
@@ -151,6 +152,12 @@ impl Configuration {
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {given} into Go value of type \
              map[string]interface {{}}"
         )))
+    }
+
+    /// The configuration as it was sent, if the result of applying it depends on nothing but that and the object.
+    pub(crate) fn body(&self) -> Option<&'a [u8]> {
+        let is_guarded = self.object.pointer("/metadata/resourceVersion").is_some();
+        (!is_guarded && self.duplicates.is_none()).then_some(self.body)
     }
 
     /// Says what the strict reading found.

@@ -1,14 +1,17 @@
 //! Update, patch and apply (`Store.Update` of `pkg/registry/generic/registry` upstream).
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 use settled_go as go;
-use settled_store::{Expect, Write, WriteError};
+use settled_store::{Entry, Expect, Write, WriteError};
 
 use crate::admission;
 use crate::budget::check_budget;
 use crate::error::{ApiError, write_failed};
 use crate::kinds::definition::Definition;
 use crate::kinds::names::{Names, Part};
+use crate::kinds::noop_applies::Apply;
 use crate::kinds::strategy::UpdateContext;
 use crate::kinds::validation;
 use crate::metadata;
@@ -18,7 +21,7 @@ use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::verbs::change::{Change, apply_failed, check_place};
 use crate::verbs::create::{Way, create_complete, create_part};
-use crate::verbs::patching::Patched;
+use crate::verbs::patching::{Configuration, Patch, Patched};
 use crate::verbs::prepare::prepare_for_update;
 use crate::verbs::strict::check_type;
 use crate::verbs::write::{
@@ -44,6 +47,7 @@ pub(crate) async fn update(
     let definition = target.definition;
     let behavior = definition.model.behavior();
     let key = target.key()?;
+    let given_warnings = call.warnings.len();
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -51,8 +55,8 @@ pub(crate) async fn update(
             return create_by_update(state, call, target, part, change, options).await;
         };
         definition.check_readable(&entry)?;
-        let old = definition.read(&entry);
-        let mut new = changed(call, target, part, &change, &old, options)?;
+        let mut old = definition.read(&entry);
+        let mut new = changed(call, target, part, &change, &mut old, options)?;
         let revision = revision_of(&new)?;
         let current = entry.mod_revision().0;
         if revision == 0 && !behavior.unconditional_update {
@@ -113,6 +117,11 @@ pub(crate) async fn update(
         let write = if finished {
             Write::delete(key.clone(), expect)
         } else if *bytes == **entry.value() {
+            if let Change::Apply(config) = &change
+                && call.warnings.len() == given_warnings
+            {
+                remember_noop(target, part, config, &entry, options);
+            }
             return Ok(Outcome { written: Written::Stored(entry), created: false });
         } else {
             Write::update(key.clone(), entry.mod_revision(), bytes)
@@ -138,13 +147,52 @@ pub(crate) async fn update(
     }
 }
 
-/// The object that a change makes of `old`, with its managed fields.
+/// The stored object, if it is known that applying the configuration changes nothing about it.
+pub(crate) fn known_noop(
+    state: &State,
+    target: &Target<'_>,
+    part: Part,
+    body: &[u8],
+    options: &WriteOptions,
+) -> Option<Arc<Entry>> {
+    let definition = target.definition;
+    if options.dry_run || !admission::ignores_noop_updates(definition) {
+        return None;
+    }
+    let entry = state.store.get(&target.key().ok()?)?;
+    let is_known = !definition.needs_completion(&entry)
+        && definition.noop_applies.contains(&apply_of(part, body, &entry, options));
+    is_known.then_some(entry)
+}
+
+fn remember_noop(
+    target: &Target<'_>,
+    part: Part,
+    config: &Configuration<'_>,
+    entry: &Entry,
+    options: &WriteOptions,
+) {
+    let definition = target.definition;
+    if let Some(body) = config.body()
+        && part != Part::Scale
+        && admission::ignores_noop_updates(definition)
+        && !definition.needs_completion(entry)
+    {
+        definition.noop_applies.insert(&apply_of(part, body, entry, options));
+    }
+}
+
+fn apply_of<'a>(part: Part, body: &'a [u8], entry: &'a Entry, options: &'a WriteOptions) -> Apply<'a> {
+    Apply { part, manager: &options.field_manager, force: options.force, body, value: entry.value() }
+}
+
+/// The object that a change makes of `old`, with its managed fields. `old` stays as it is.
 fn changed(
     call: &mut Call<'_>,
     target: &Target<'_>,
     part: Part,
     change: &Change<'_>,
-    old: &Value,
+    old: &mut Value,
     options: &WriteOptions,
 ) -> Result<Value, ApiError> {
     let definition = target.definition;
@@ -152,7 +200,7 @@ fn changed(
         return scale::rescaled(definition, call, target, change, old, options);
     }
     let manager = definition.field_manager(part);
-    let new = match change {
+    let mut new = match change {
         Change::Replace(new) => {
             let mut new = (*new).clone();
             finish_decoding(call, definition, &mut new, Origin::Sent);
@@ -173,7 +221,7 @@ fn changed(
             complete(call, definition, &mut new, options, Origin::Patched)?;
             new
         }
-        Change::Patch(patch) => patched(call, definition, patch.apply(old, part)?, options)?,
+        Change::Patch(patch) => patched(call, definition, patch, old, part, options)?,
         Change::Apply(config) => {
             let mut new = manager
                 .apply(old, &config.object, &options.field_manager, options.force, call.now)
@@ -187,7 +235,8 @@ fn changed(
             return Ok(new);
         }
     };
-    let mut new = manager.update_or_forget(old, &new, &options.manager(call.user_agent), call.now);
+    // An object whose fields cannot be tracked is written without managed fields.
+    let _untracked = manager.update_in_place(old, &mut new, &options.manager(call.user_agent), call.now);
     check_place(target, &mut new)?;
     Ok(new)
 }
@@ -196,21 +245,28 @@ fn changed(
 fn patched(
     call: &mut Call<'_>,
     definition: &Definition,
-    mut patched: Patched,
+    patch: &Patch<'_>,
+    old: &Value,
+    part: Part,
     options: &WriteOptions,
 ) -> Result<Value, ApiError> {
+    let mut patched = patch.apply(old, part)?;
     let mut new = patched.object.take();
-    let given = new.clone();
+    // As it was before it was decoded; seldom needed, so it is made again then.
+    let refused = |patched: &Patched, why: &str| match patch.apply(old, part) {
+        Ok(given) => patched.refused(&given.object, why),
+        Err(error) => error,
+    };
     if !definition.model.is_custom() {
         check_type(definition.api_version(), &definition.names.kind, &new)
-            .map_err(|(_, _, why)| patched.refused(&given, &why))?;
+            .map_err(|(_, _, why)| refused(&patched, &why))?;
     }
     let incoming = match patched.is_strategic() {
         true => definition.model.decode_map(&mut new),
         false => definition.model.decode(&mut new),
     };
     if let Some(why) = incoming.error {
-        return Err(patched.refused(&given, &why));
+        return Err(refused(&patched, &why));
     }
     let mut findings = std::mem::take(&mut patched.findings);
     findings
@@ -221,7 +277,7 @@ fn patched(
         FieldValidation::Strict if findings.is_empty() => {}
         FieldValidation::Strict => {
             let why = format!("strict decoding error: {}", findings.join(", "));
-            return Err(patched.refused(&given, &why));
+            return Err(refused(&patched, &why));
         }
     }
     finish_decoding(call, definition, &mut new, Origin::Patched);
@@ -321,35 +377,33 @@ fn keep_system_fields(new: &mut Value, old: &Value) {
 
 /// If nothing but the times of managers changed, nothing changed.
 fn keep_times_of_managers(new: &mut Value, old: &Value) {
-    let entries =
-        |object: &Value| object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
-    let (Some(after), Some(before)) = (entries(new), entries(old)) else { return };
-    if after == before {
-        return;
-    }
-    let without_time = |entry: &Value| {
-        let mut entry = entry.clone();
-        entry.as_object_mut().map(|entry| entry.remove("time"));
-        entry
+    let (Some(after), Some(before)) = (managers_of(new), managers_of(old)) else { return };
+    let same = |(after, before): (&Value, &Value)| match (after, before) {
+        (Value::Object(after), Value::Object(before)) => same_but(after, before, "time"),
+        _ => after == before,
     };
-    if after.len() != before.len()
-        || after.iter().zip(&before).any(|(after, before)| without_time(after) != without_time(before))
-    {
-        return;
+    let same_but_times = after.len() == before.len() && after.iter().zip(before).all(same);
+    if same_but_times && after != before && same_but_managers(new, old) {
+        let before = before.clone();
+        metadata_mut(new).insert("managedFields".to_owned(), before.into());
     }
-    let mut candidate = new.clone();
-    metadata_mut(&mut candidate).insert("managedFields".to_owned(), before.into());
-    if candidate == *old {
-        *new = candidate;
-    }
+}
+
+fn managers_of(object: &Value) -> Option<&Vec<Value>> {
+    object::metadata(object)?.get("managedFields")?.as_array()
 }
 
 /// Whether two objects differ in nothing but who manages them.
 fn same_but_managers(a: &Value, b: &Value) -> bool {
-    let without = |object: &Value| {
-        let mut object = object.clone();
-        metadata_mut(&mut object).remove("managedFields");
-        object
-    };
-    without(a) == without(b)
+    let empty = Map::new();
+    let (Value::Object(all), Value::Object(others)) = (a, b) else { return a == b };
+    let (metadata, other) = (object::metadata(a).unwrap_or(&empty), object::metadata(b).unwrap_or(&empty));
+    same_but(all, others, "metadata") && same_but(metadata, other, "managedFields")
+}
+
+/// Whether two maps are equal, without one of the fields.
+fn same_but(a: &Map<String, Value>, b: &Map<String, Value>, field: &str) -> bool {
+    let rest = |map: &Map<String, Value>| map.len() - usize::from(map.contains_key(field));
+    rest(a) == rest(b)
+        && a.iter().filter(|(name, _)| *name != field).all(|(name, value)| b.get(name) == Some(value))
 }
