@@ -136,14 +136,19 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// A field of `metadata`. A pointer would be unescaped first, each time.
+pub(crate) fn metadata<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
+    object.get("metadata")?.get(field)
+}
+
 /// The UID of an object.
 pub(crate) fn uid(object: &Value) -> &str {
-    text(object, "/metadata/uid")
+    metadata(object, "uid").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The generation of an object.
 pub(crate) fn generation(object: &Value) -> Option<i64> {
-    object.pointer("/metadata/generation").and_then(Value::as_i64)
+    metadata(object, "generation").and_then(Value::as_i64)
 }
 
 /// Kind, namespace and name of an object, for messages.
@@ -171,9 +176,10 @@ impl<'a, W: World> View<'a, W> {
     /// One object. The namespace is empty for kinds without one.
     #[must_use]
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<&'a Value> {
-        self.objects(kind).find(|object| {
-            text(object, "/metadata/namespace") == namespace && text(object, "/metadata/name") == name
-        })
+        let is = |object: &Value, field, wanted: &str| {
+            metadata(object, field).and_then(Value::as_str).unwrap_or_default() == wanted
+        };
+        self.objects(kind).find(|object| is(object, "name", name) && is(object, "namespace", namespace))
     }
 
     /// Whether an object with this UID exists.

@@ -84,11 +84,11 @@ impl<W: World> http_body::Body for ProxyBody<W> {
 
 /// The objects of a response.
 #[derive(Deserialize)]
-struct Objects {
-    #[serde(default)]
-    metadata: Metadata,
-    #[serde(default)]
-    items: Vec<Object>,
+struct Objects<'a> {
+    #[serde(borrow, default)]
+    metadata: Metadata<'a>,
+    #[serde(borrow, default)]
+    items: Vec<Object<'a>>,
 }
 
 /// One request.
@@ -200,7 +200,7 @@ impl<W: World> Call<W> {
     }
 
     fn deliver(&self, body: &[u8]) {
-        let Ok(objects) = serde_json::from_slice::<Objects>(body) else { return };
+        let Ok(objects) = serde_json::from_slice::<Objects<'_>>(body) else { return };
         let items = objects.items.iter().map(|object| &object.metadata);
         for metadata in items.chain([&objects.metadata]) {
             if let Some(generation) = metadata.generation {

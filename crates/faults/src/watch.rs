@@ -1,5 +1,6 @@
 //! Watches: forwards, delays and repeats the lines of a watch, and ends it, according to the schedule.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
@@ -32,26 +33,27 @@ const EXPIRED: &str = concat!(
 struct Line<'a> {
     #[serde(rename = "type", borrow)]
     kind: &'a str,
-    object: Object,
+    #[serde(borrow)]
+    object: Object<'a>,
 }
 
 /// Decoded fields of an object.
 #[derive(Deserialize)]
-pub(crate) struct Object {
-    #[serde(default)]
-    pub(crate) metadata: Metadata,
+pub(crate) struct Object<'a> {
+    #[serde(borrow, default)]
+    pub(crate) metadata: Metadata<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Metadata {
-    #[serde(default)]
-    pub(crate) uid: String,
-    #[serde(default)]
-    pub(crate) name: String,
+pub(crate) struct Metadata<'a> {
+    #[serde(borrow, default)]
+    pub(crate) uid: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(crate) name: Cow<'a, str>,
     pub(crate) generation: Option<i64>,
-    #[serde(default)]
-    pub(crate) resource_version: String,
+    #[serde(borrow, default)]
+    pub(crate) resource_version: Cow<'a, str>,
 }
 
 /// The body of a watch, for one start of the controller.

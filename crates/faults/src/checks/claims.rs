@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::cluster::{Cluster, View, describe, generation, uid};
+use crate::cluster::{Cluster, View, describe, generation, metadata, uid};
 use crate::scenario::Scenario;
 use crate::world::{Effect, World};
 
@@ -12,11 +12,8 @@ use crate::world::{Effect, World};
 fn is_ready(object: &Value, condition: &str) -> bool {
     let status = object.get("status");
     let conditions = status.and_then(|status| status.get("conditions")).and_then(Value::as_array);
-    let field =
-        |condition: &'_ Value, name: &str| condition.get(name).and_then(Value::as_str).map(str::to_owned);
-    let Some(found) =
-        conditions.into_iter().flatten().find(|found| field(found, "type").as_deref() == Some(condition))
-    else {
+    let is = |condition: &Value, name, wanted| condition.get(name).and_then(Value::as_str) == Some(wanted);
+    let Some(found) = conditions.into_iter().flatten().find(|found| is(found, "type", condition)) else {
         return false;
     };
     let observed = found
@@ -25,11 +22,11 @@ fn is_ready(object: &Value, condition: &str) -> bool {
         .and_then(Value::as_i64);
     // Without an observed generation, it is a claim about the object as it is.
     let present = observed.is_none_or(|observed| generation(object) == Some(observed));
-    field(found, "status").as_deref() == Some("True") && present && !is_deleting(object)
+    is(found, "status", "True") && present && !is_deleting(object)
 }
 
 fn is_deleting(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some()
+    metadata(object, "deletionTimestamp").is_some()
 }
 
 /// What an object that is ready promises.
