@@ -81,6 +81,8 @@ pub struct Config {
     pub clock: Option<Clock>,
     /// What UIDs, generated names and allocated ports follow from, for tests that repeat them. Nothing: they are random.
     pub seed: Option<u64>,
+    /// How many bytes of changes are kept for watches that begin in the past: 64 MB, unless something else is said.
+    pub history_bytes: Option<usize>,
 }
 
 /// A running server. Copies are the same one; it stops when the last is dropped or [`Server::stop`] is called.
@@ -213,6 +215,9 @@ fn store_options(config: &Config) -> Options {
     let mut options = Options::default();
     // A time of its own does not pass while a write is under way.
     options.in_place = config.clock.is_some();
+    if let Some(bytes) = config.history_bytes {
+        options.limits.history_bytes = bytes;
+    }
     options
 }
 

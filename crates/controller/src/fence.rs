@@ -120,10 +120,16 @@ impl Fence {
 
     /// Records an own write, by the server's response. A response without a resourceVersion is ignored.
     pub fn wrote<K: Resource>(&self, object: &K) {
-        let meta = object.meta();
-        let (Some(key), Some(version)) = (key_of(object), &meta.resource_version) else { return };
+        if let Some(version) = &object.meta().resource_version {
+            self.wrote_version(object, version);
+        }
+    }
+
+    /// Records an own write to an object, by the resourceVersion of the response.
+    pub(crate) fn wrote_version<K: Resource>(&self, object: &K, version: &str) {
+        let Some(key) = key_of(object) else { return };
         let write = Write {
-            uid: meta.uid.as_deref().unwrap_or_default().into(),
+            uid: object.meta().uid.as_deref().unwrap_or_default().into(),
             version: ResourceVersion::new(version),
             at: Instant::now(),
         };

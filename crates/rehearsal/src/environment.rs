@@ -14,6 +14,9 @@ use crate::logs::serve_logs;
 use crate::speed::{Speed, keep_pace};
 use crate::watchdog::{self, Watchdog};
 
+/// Watches here follow at once; the watchdog looks at the last 2,000 writes.
+const HISTORY_BYTES: usize = 16 << 20;
+
 /// How a rehearsal is set up.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -88,6 +91,7 @@ impl Environment {
         config.seed = Some(seed);
         let now = clock.clone();
         config.clock = Some(Arc::new(move || now.now()));
+        config.history_bytes = Some(HISTORY_BYTES);
         let server = Server::start(config).await?;
         let mut simulation = settled_simulator::Options::default();
         simulation.nodes = nodes;

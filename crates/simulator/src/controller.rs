@@ -158,7 +158,8 @@ impl Context {
     where
         K: Resource<DynamicType = ()>,
     {
-        StatusWriter::new(client.clone(), name).attempts(1).clock(clock.clone())
+        // Nobody fights for a status here.
+        StatusWriter::new(client.clone(), name).attempts(1).remember(0).clock(clock.clone())
     }
 
     fn wrote<K: Informed>(&self, key: &ObjectKey, version: &str) {

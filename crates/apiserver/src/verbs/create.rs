@@ -98,10 +98,12 @@ pub(super) async fn create_part(
     wipe_system_fields(&mut object);
     check_namespace_of(target, &mut object)?;
     check_namespace(state, target)?;
-    let object = definition.field_manager(part).update_or_forget(
-        &definition.empty(),
-        &object,
-        &options.manager(call.user_agent),
+    let manager = options.manager(call.user_agent);
+    // What can't be tracked has no managers.
+    let _untracked = definition.field_manager(part).update_in_place(
+        &mut definition.empty(),
+        &mut object,
+        &manager,
         call.now,
     );
     create_complete(state, call, target, way, object, options).await

@@ -55,6 +55,7 @@
 
 mod compare;
 mod error;
+mod extract;
 mod memory;
 mod ownership;
 mod writer;

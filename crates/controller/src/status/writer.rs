@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::compare::{contains, leaves, merge_patch, settle, without_nulls};
 use super::error::{Answer, BoxError, ObjectName, WriteError, WriteFailure, classify, names_object};
+use super::extract::{Written, status_member};
 use super::memory::{Memory, Versioned};
 use super::ownership::{is_applied, other_managers};
 use crate::Clock;
@@ -138,6 +139,8 @@ pub struct StatusWriter<K: Resource> {
     own_writes: Option<OwnWrites>,
     fence: Option<Fence>,
     memory: Arc<Mutex<Memory>>,
+    /// Whether writes are remembered.
+    remembers: bool,
     counters: Arc<Counters>,
 }
 
@@ -155,6 +158,7 @@ impl<K: Resource> Clone for StatusWriter<K> {
             own_writes: self.own_writes.clone(),
             fence: self.fence.clone(),
             memory: self.memory.clone(),
+            remembers: self.remembers,
             counters: self.counters.clone(),
         }
     }
@@ -197,6 +201,7 @@ impl<K: Resource> StatusWriter<K> {
             own_writes: None,
             fence: None,
             memory: Arc::new(Mutex::new(Memory::new(MEMORY))),
+            remembers: true,
             counters: Arc::default(),
         }
     }
@@ -220,10 +225,11 @@ impl<K: Resource> StatusWriter<K> {
     }
 
     /// Sets the number of remembered objects, of which the last used ones are kept. The default is 4096, with at most
-    /// about 2 KB each.
+    /// about 2 KB each. With 0, nothing is remembered: fights are not detected, and fields that the API server drops or
+    /// changes are written again with each call.
     #[must_use]
     pub fn remember(self, objects: usize) -> Self {
-        Self { memory: Arc::new(Mutex::new(Memory::new(objects))), ..self }
+        Self { memory: Arc::new(Mutex::new(Memory::new(objects))), remembers: objects > 0, ..self }
     }
 
     /// Adds a field of the status, as a JSON pointer such as `/lastSyncTime`, that is written only together with other
@@ -381,16 +387,15 @@ where
     /// Writes the status if it differs.
     async fn attempt(&self, object: &K, mut desired: Value) -> Result<Attempt, WriteFailure> {
         let guard = Guard::of(object)?;
-        let observed = status_of(object)?;
+        let observed = or_empty(status_member(object).map_err(|source| WriteFailure::Serialize { source })?);
         settle(&mut desired, &observed);
         let Some(change) = self.change(object, &observed, &desired) else {
             return Ok(Attempt::Done(Outcome::Unchanged));
         };
-        let bytes = desired.to_string().len();
         let patched = self.patch(&guard, change).await;
         let written = match patched {
             Ok(written) => written,
-            Err(error) => match classify(error, "patch", self.subresource(), bytes) {
+            Err(error) => match classify(error, "patch", self.subresource(), desired.to_string().len()) {
                 Answer::Stale(error) => return Ok(Attempt::Stale(error)),
                 Answer::NotFound(source) => {
                     // The object, the subresource or the resource does not exist: reading the object distinguishes
@@ -403,11 +408,11 @@ where
                 Answer::Failure(failure) => return Err(failure),
             },
         };
-        if let Some(fence) = &self.fence {
-            fence.wrote(&written);
+        let resource_version = written.metadata.resource_version.unwrap_or_default();
+        if let Some(fence) = self.fence.as_ref().filter(|_| !resource_version.is_empty()) {
+            fence.wrote_version(object, &resource_version);
         }
-        let resource_version = written.meta().resource_version.clone().unwrap_or_default();
-        let stored = status_of(&written)?;
+        let stored = or_empty(written.status);
         let before = Versioned { status: &observed, version: guard.resource_version };
         self.remember_write(
             object,
@@ -460,7 +465,7 @@ where
         compared
     }
 
-    async fn patch(&self, guard: &Guard<'_>, status: Value) -> Result<K, kube::Error> {
+    async fn patch(&self, guard: &Guard<'_>, status: Value) -> Result<Written, kube::Error> {
         let request = Request::new(K::url_path(&self.kind, guard.namespace));
         let params = PatchParams { field_manager: Some(self.manager.clone()), ..PatchParams::default() };
         let precondition = json!({"resourceVersion": guard.resource_version, "uid": guard.uid});
@@ -514,6 +519,9 @@ where
     }
 
     fn remember_write(&self, object: &K, desired: &Value, observed: Versioned<'_>, stored: Versioned<'_>) {
+        if !self.remembers {
+            return;
+        }
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let dropped: Vec<String> = if contains(stored.status, desired) {
             Vec::new()
@@ -549,8 +557,7 @@ where
     }
 }
 
-fn status_of<K: Serialize>(object: &K) -> Result<Value, WriteFailure> {
-    let mut object = serde_json::to_value(object).map_err(|source| WriteFailure::Serialize { source })?;
-    let status = object.get_mut("status").map(Value::take).unwrap_or_default();
-    Ok(if status.is_null() { json!({}) } else { without_nulls(status) })
+/// A status without nulls.
+fn or_empty(status: Value) -> Value {
+    if status.is_null() { json!({}) } else { without_nulls(status) }
 }

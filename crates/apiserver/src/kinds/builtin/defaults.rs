@@ -36,7 +36,7 @@ fn fill(fields: &mut Fields, node: &Node, defaults: bool) {
             step.run(fields);
         }
     }
-    for (name, field) in &node.fields {
+    for (name, field) in node.fields.iter().filter(|(_, field)| field.is_filled) {
         let none = |value: &Value| value.as_array().is_some_and(Vec::is_empty) && !defaults;
         let known = fields.get(name).is_some_and(|value| !value.is_null() && !none(value));
         if !known {

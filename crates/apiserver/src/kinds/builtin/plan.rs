@@ -43,6 +43,15 @@ pub(super) struct Field {
     pub(super) absent: Option<Absent>,
     /// The published default, where it is more than Go's zero.
     pub(super) default: Option<Value>,
+    /// Whether anything may be filled in: there, or in what is inside of it. Of most fields, nothing is.
+    pub(super) is_filled: bool,
+}
+
+impl Field {
+    fn new(shape: Shape, absent: Option<Absent>, default: Option<Value>) -> Self {
+        let is_filled = absent.is_some() || default.is_some() || shape.has_structs();
+        Self { shape, absent, default, is_filled }
+    }
 }
 
 /// What a value has to be.
@@ -80,6 +89,16 @@ pub(super) enum Free {
 }
 
 impl Shape {
+    /// Are there structs in it?
+    fn has_structs(&self) -> bool {
+        match self {
+            Self::Struct(_) => true,
+            Self::List(items) => items.has_structs(),
+            Self::Map(values) => values.has_structs(),
+            _ => false,
+        }
+    }
+
     /// The Go type, of which scalars may have names of their own.
     pub(super) fn go_type(&self) -> String {
         match self {
@@ -139,7 +158,7 @@ fn compile(component: &str) -> Node {
             value.is_object() || absent.is_some() && scalar
         };
         let default = schema.get("default").filter(|value| !zero(value)).cloned();
-        (name.clone(), Field { shape: shape(schema), absent, default })
+        (name.clone(), Field::new(shape(schema), absent, default))
     });
     Node {
         component: component.to_owned(),
