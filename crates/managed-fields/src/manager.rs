@@ -324,9 +324,12 @@ impl<T: ObjectTypes> FieldManager<T> {
     }
 
     /// Makes a typed value of an object, which is put back when that goes. Nothing is copied, unless the object is of another version.
+    ///
+    /// `beside`: another one, which was checked.
     fn lend<'o>(
         &self,
         object: &'o mut Value,
+        beside: Option<&Lent<'_>>,
         what: &str,
         (doing, to): (&str, &str),
     ) -> Result<Lent<'o>, ApplyError> {
@@ -336,7 +339,15 @@ impl<T: ObjectTypes> FieldManager<T> {
         }
         let object_type = type_of(&self.types, object).map_err(|error| error.to_string());
         let checked = object_type.and_then(|object_type| {
-            let checked = TypedValue::check(object, &object_type, Duplicates::Allow);
+            let checked = match beside.filter(|beside| beside.home.is_some()).map(Lent::value) {
+                Some(beside)
+                    if Arc::ptr_eq(&beside.object_type().schema, &object_type.schema)
+                        && beside.object_type().type_ref == object_type.type_ref =>
+                {
+                    TypedValue::check_beside(object, beside)
+                }
+                _ => TypedValue::check(object, &object_type, Duplicates::Allow),
+            };
             checked.map(|()| object_type).map_err(|errors| errors.to_string())
         });
         let object_type = checked.map_err(|why| {
@@ -433,8 +444,9 @@ impl<T: ObjectTypes> FieldManager<T> {
     ) -> Result<Managed, ApplyError> {
         let mut times = std::mem::take(&mut managed.times);
         let updated = {
-            let new_typed = self.lend(new, "new", ("convert new object", " to smd typed"))?;
-            let live_typed = self.lend(live, "live", ("convert live object", " to smd typed"))?;
+            let new_typed = self.lend(new, None, "new", ("convert new object", " to smd typed"))?;
+            let live_typed =
+                self.lend(live, Some(&new_typed), "live", ("convert live object", " to smd typed"))?;
             // The entries of this write and of earlier writes are kept apart, to detect writes without effect.
             self.updater().update(
                 live_typed.value(),

@@ -1,5 +1,6 @@
 //! Types from schemas of OpenAPI v3 documents and of custom resources.
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
@@ -81,7 +82,9 @@ impl Schema {
             }
             let atom = match name.as_str() {
                 QUANTITY => Atom::scalar(Scalar::Untyped),
-                RAW_EXTENSION => Self::deduced().resolve(&TypeRef::atomic()).unwrap_or_default(),
+                RAW_EXTENSION => {
+                    Self::deduced().resolve(&TypeRef::atomic()).map(Cow::into_owned).unwrap_or_default()
+                }
                 _ => Convert { name, depth: 0 }.atom(component, preserve_unknown)?,
             };
             types.push((name.as_str(), atom));

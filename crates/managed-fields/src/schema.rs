@@ -1,5 +1,6 @@
 //! Schemas: the type information that structured merge needs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
@@ -55,16 +56,30 @@ impl Atom {
     }
 
     /// Only that of the three which the value is, if the type allows it; for null, all of them.
-    pub(crate) fn for_value(&self, value: Option<&Value>) -> Self {
+    pub(crate) fn for_value(&self, value: Option<&Value>) -> Cow<'_, Self> {
         let none = Self::default;
-        match value {
+        let only = match value {
             Some(Value::Number(_) | Value::String(_) | Value::Bool(_)) if self.scalar.is_some() => {
+                if self.list.is_none() && self.map.is_none() {
+                    return Cow::Borrowed(self);
+                }
                 Self { scalar: self.scalar, ..none() }
             }
-            Some(Value::Array(_)) if self.list.is_some() => Self { list: self.list.clone(), ..none() },
-            Some(Value::Object(_)) if self.map.is_some() => Self { map: self.map.clone(), ..none() },
-            _ => self.clone(),
-        }
+            Some(Value::Array(_)) if self.list.is_some() => {
+                if self.scalar.is_none() && self.map.is_none() {
+                    return Cow::Borrowed(self);
+                }
+                Self { list: self.list.clone(), ..none() }
+            }
+            Some(Value::Object(_)) if self.map.is_some() => {
+                if self.scalar.is_none() && self.list.is_none() {
+                    return Cow::Borrowed(self);
+                }
+                Self { map: self.map.clone(), ..none() }
+            }
+            _ => return Cow::Borrowed(self),
+        };
+        Cow::Owned(only)
     }
 }
 
@@ -277,30 +292,30 @@ impl Schema {
 
     /// Resolves a type reference; `None` if there is no type with this name.
     #[must_use]
-    pub fn resolve(&self, type_ref: &TypeRef) -> Option<Atom> {
+    pub fn resolve<'s>(&'s self, type_ref: &'s TypeRef) -> Option<Cow<'s, Atom>> {
+        static NOTHING: Atom = Atom { scalar: None, list: None, map: None };
         match type_ref {
-            TypeRef::None => Some(Atom::default()),
-            TypeRef::Inline(atom) => Some((**atom).clone()),
-            TypeRef::Named { name, relationship } => {
-                let mut atom = self.types.get(name)?.clone();
-                if let Some(relationship) = *relationship {
-                    if let Some(map) = &atom.map {
-                        let mut map = (**map).clone();
-                        map.relationship = relationship;
-                        atom.map = Some(Arc::new(map));
-                    } else if let Some(list) = &atom.list {
-                        // There is no granular list, so this leaves it as it is.
-                        let mut list = (**list).clone();
-                        list.relationship = match relationship {
-                            MapRelationship::Atomic => ListRelationship::Atomic,
-                            MapRelationship::Granular => list.relationship,
-                        };
-                        atom.list = Some(Arc::new(list));
-                    } else {
-                        return None;
-                    }
+            TypeRef::None => Some(Cow::Borrowed(&NOTHING)),
+            TypeRef::Inline(atom) => Some(Cow::Borrowed(atom)),
+            TypeRef::Named { name, relationship: None } => self.types.get(name).map(Cow::Borrowed),
+            TypeRef::Named { name, relationship: Some(relationship) } => {
+                let (mut atom, relationship) = (self.types.get(name)?.clone(), *relationship);
+                if let Some(map) = &atom.map {
+                    let mut map = (**map).clone();
+                    map.relationship = relationship;
+                    atom.map = Some(Arc::new(map));
+                } else if let Some(list) = &atom.list {
+                    // There is no granular list, so this leaves it as it is.
+                    let mut list = (**list).clone();
+                    list.relationship = match relationship {
+                        MapRelationship::Atomic => ListRelationship::Atomic,
+                        MapRelationship::Granular => list.relationship,
+                    };
+                    atom.list = Some(Arc::new(list));
+                } else {
+                    return None;
                 }
-                Some(atom)
+                Some(Cow::Owned(atom))
             }
         }
     }

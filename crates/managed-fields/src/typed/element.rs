@@ -26,6 +26,17 @@ pub(super) fn item_element(schema: &Schema, list: &ListType, item: &Value) -> Re
     }
 }
 
+/// Whether an item surely has a path element, without making one.
+pub(super) fn has_element(list: &ListType, item: &Value) -> bool {
+    match (&list.relationship, item) {
+        (ListRelationship::Keyed(keys), Value::Object(fields)) => {
+            !keys.is_empty() && keys.iter().all(|key| fields.contains_key(&**key))
+        }
+        (ListRelationship::Set, Value::String(_) | Value::Number(_) | Value::Bool(_)) => true,
+        _ => false,
+    }
+}
+
 fn keyed_element(
     schema: &Schema,
     list: &ListType,
@@ -60,6 +71,6 @@ fn keyed_element(
 fn key_default(schema: &Schema, list: &ListType, key: &str) -> Result<Option<Value>, String> {
     let failed = |why: &str| format!("couldn't find default value for {key}: {why}");
     let atom = schema.resolve(&list.element_type).ok_or_else(|| failed("invalid elementType for list"))?;
-    let map = atom.map.ok_or_else(|| failed("associative list may not have non-map types"))?;
+    let map = atom.map.as_ref().ok_or_else(|| failed("associative list may not have non-map types"))?;
     Ok(map.field(key).and_then(|field| field.default.clone()))
 }

@@ -53,7 +53,8 @@ fn walk(
     if depth > MAX_DEPTH {
         return Err(ValidationErrors::too_deep());
     }
-    let atom = resolve(schema, type_ref)?.for_value(Some(value));
+    let atom = resolve(schema, type_ref)?;
+    let atom = atom.for_value(Some(value));
     match (Kind::of(&atom, type_ref)?, value) {
         (Kind::Scalar(_), _) => Ok(Found::LEAF),
         (Kind::Map(MapType { relationship: MapRelationship::Atomic, .. }), _)

@@ -8,6 +8,7 @@ mod reconcile;
 mod remove;
 mod validate;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -182,7 +183,13 @@ impl TypedValue {
         object_type: &ObjectType,
         duplicates: Duplicates,
     ) -> Result<(), ValidationErrors> {
-        validate::validate(value, &object_type.schema, &object_type.type_ref, duplicates)
+        validate::validate(value, None, &object_type.schema, &object_type.type_ref, duplicates)
+    }
+
+    /// Checks a value against the type of one that was checked: what is equal in both is not looked at again.
+    pub(crate) fn check_beside(value: &Value, checked: &Self) -> Result<(), ValidationErrors> {
+        let ObjectType { schema, type_ref } = &checked.object_type;
+        validate::validate(value, Some(&checked.value), schema, type_ref, Duplicates::Allow)
     }
 
     /// The value.
@@ -314,6 +321,6 @@ impl<'a> Kind<'a> {
     }
 }
 
-fn resolve(schema: &Schema, type_ref: &TypeRef) -> Result<Atom, ValidationErrors> {
+fn resolve<'s>(schema: &'s Schema, type_ref: &'s TypeRef) -> Result<Cow<'s, Atom>, ValidationErrors> {
     schema.resolve(type_ref).ok_or_else(|| ValidationErrors::unresolved(type_ref))
 }

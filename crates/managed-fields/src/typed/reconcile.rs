@@ -38,7 +38,8 @@ impl Walk<'_> {
         if self.path.len() > MAX_DEPTH {
             return Err(ValidationErrors::too_deep());
         }
-        let Some(atom) = self.schema.resolve(type_ref) else {
+        let schema = self.schema;
+        let Some(atom) = schema.resolve(type_ref) else {
             return Err(ValidationErrors::one(format!("could not resolve {type_ref:?}")));
         };
         match Kind::of(&atom, type_ref)? {

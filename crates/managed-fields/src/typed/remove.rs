@@ -35,9 +35,8 @@ pub(super) fn key_fields(items: &FieldSet, own: &FieldSet) -> FieldSet {
 
 /// The depth is bounded by that of the value, which was checked when it was typed.
 fn walk(value: &Value, items: &FieldSet, schema: &Schema, type_ref: &TypeRef, extract: bool) -> Value {
-    let Some(atom) = schema.resolve(type_ref).map(|atom| atom.for_value(Some(value))) else {
-        return Value::Null;
-    };
+    let Some(atom) = schema.resolve(type_ref) else { return Value::Null };
+    let atom = atom.for_value(Some(value));
     let whole = |value: &Value| if extract { value.clone() } else { Value::Null };
     match (Kind::of(&atom, type_ref), value) {
         (Ok(Kind::Scalar(_)), _) => value.clone(),

@@ -5,19 +5,21 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use settled_go as go;
 
-use super::element::item_element;
+use super::element::{has_element, item_element};
 use super::{Duplicates, Kind, ValidationErrors, resolve};
 use crate::MAX_DEPTH;
 use crate::path::PathElement;
 use crate::schema::{ListRelationship, Scalar, Schema, TypeRef};
 
+/// `valid`: a valid value of the same type, in which duplicates are allowed.
 pub(super) fn validate(
     value: &Value,
+    valid: Option<&Value>,
     schema: &Schema,
     type_ref: &TypeRef,
     duplicates: Duplicates,
 ) -> Result<(), ValidationErrors> {
-    walk(value, schema, type_ref, duplicates, 0)
+    walk(value, valid, schema, type_ref, duplicates, 0)
 }
 
 /// Whether a value is of a scalar type. Null is of every type.
@@ -43,6 +45,7 @@ pub(super) fn scalar(scalar: Scalar, value: Option<&Value>, side: &str) -> Resul
 
 fn walk(
     value: &Value,
+    valid: Option<&Value>,
     schema: &Schema,
     type_ref: &TypeRef,
     duplicates: Duplicates,
@@ -51,14 +54,20 @@ fn walk(
     if depth > MAX_DEPTH {
         return Err(ValidationErrors::too_deep());
     }
-    let atom = resolve(schema, type_ref)?.for_value(Some(value));
+    let atom = resolve(schema, type_ref)?;
+    let atom = atom.for_value(Some(value));
     let mut errors = ValidationErrors::default();
     match Kind::of(&atom, type_ref)? {
         Kind::Scalar(expected) => return scalar(expected, Some(value), ""),
         Kind::Map(map) => match value {
             Value::Null => {}
             Value::Object(fields) => {
+                let valid = valid.and_then(Value::as_object);
                 for (name, field) in fields {
+                    let valid = valid.and_then(|valid| valid.get(name));
+                    if valid == Some(field) {
+                        continue;
+                    }
                     // Most fields are valid, and need no path.
                     let element = || PathElement::field(name.as_str());
                     let type_ref = map.type_of(name);
@@ -67,7 +76,7 @@ fn walk(
                             .append(ValidationErrors::one("field not declared in schema").below(&element()));
                         break;
                     }
-                    if let Err(below) = walk(field, schema, type_ref, duplicates, depth + 1) {
+                    if let Err(below) = walk(field, valid, schema, type_ref, duplicates, depth + 1) {
                         errors.append(below.below(&element()));
                     }
                 }
@@ -82,24 +91,36 @@ fn walk(
         Kind::List(list) => match value {
             Value::Null => {}
             Value::Array(items) => {
+                let valid = valid.and_then(Value::as_array);
                 let mut seen = BTreeSet::new();
                 for (index, item) in items.iter().enumerate() {
-                    let element = if list.relationship == ListRelationship::Atomic {
-                        PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX))
-                    } else {
-                        match item_element(schema, list, item) {
-                            Ok(element) => element,
-                            Err(reason) => {
-                                errors.append(ValidationErrors::one(format!("element {index}: {reason}")));
-                                break;
-                            }
-                        }
+                    let valid = valid.and_then(|valid| valid.get(index));
+                    if valid == Some(item) {
+                        continue;
+                    }
+                    let is_atomic = list.relationship == ListRelationship::Atomic;
+                    let element = || match is_atomic {
+                        true => Ok(PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX))),
+                        false => item_element(schema, list, item),
                     };
-                    if let Err(below) = walk(item, schema, &list.element_type, duplicates, depth + 1) {
+                    // Elements are only made if they are needed.
+                    if !is_atomic
+                        && !has_element(list, item)
+                        && let Err(reason) = element()
+                    {
+                        errors.append(ValidationErrors::one(format!("element {index}: {reason}")));
+                        break;
+                    }
+                    if let Err(below) = walk(item, valid, schema, &list.element_type, duplicates, depth + 1)
+                        && let Ok(element) = element()
+                    {
                         errors.append(below.below(&element));
                     }
-                    if list.relationship != ListRelationship::Atomic {
-                        if duplicates == Duplicates::Reject && seen.contains(&element) {
+                    if duplicates == Duplicates::Reject
+                        && !is_atomic
+                        && let Ok(element) = element()
+                    {
+                        if seen.contains(&element) {
                             errors.append(ValidationErrors::one(format!(
                                 "duplicate entries for key {element}"
                             )));
