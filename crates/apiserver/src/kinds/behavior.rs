@@ -1,6 +1,6 @@
 //! Behavior of kinds in writes: the part of upstream's strategies that is data, and what a write to the status preserves.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::object;
 
@@ -76,32 +76,50 @@ impl Behavior {
 
 /// Puts the parts of `old` that a write to the status can't change into `new`.
 pub(crate) fn only_status(new: &mut Value, old: &Value, keeps: StatusUpdatePreserves) {
-    let status = new.get("status").cloned();
-    let metadata = new.get("metadata").cloned().unwrap_or_else(|| json!({}));
-    let mut result = old.clone();
-    let Some(map) = result.as_object_mut() else { return };
-    match status {
-        Some(status) => map.insert("status".to_owned(), status),
-        None => map.remove("status"),
+    let (Some(before), Value::Object(after)) = (old.as_object(), &mut *new) else {
+        *new = old.clone();
+        return;
     };
-    let before = object::metadata(old).cloned().unwrap_or_default();
-    let after = metadata.as_object().cloned().unwrap_or_default();
-    let mut merged = if keeps == StatusUpdatePreserves::All { before.clone() } else { after.clone() };
-    let copy = |merged: &mut Map<String, Value>, from: &Map<String, Value>, name: &str| {
-        match from.get(name) {
+    let (status, metadata) = (after.remove("status"), after.remove("metadata"));
+    // Mostly the rest is as it was: that is not copied.
+    let apart = |name: &str| matches!(name, "status" | "metadata");
+    after.retain(|name, _| before.contains_key(name));
+    for (name, value) in before.iter().filter(|(name, _)| !apart(name)) {
+        if after.get(name) != Some(value) {
+            after.insert(name.clone(), value.clone());
+        }
+    }
+    if let Some(status) = status {
+        after.insert("status".to_owned(), status);
+    }
+    let nothing = Map::new();
+    let before = object::metadata(old).unwrap_or(&nothing);
+    let mut given = match metadata {
+        Some(Value::Object(metadata)) => metadata,
+        _ => Map::new(),
+    };
+    let copy = |merged: &mut Map<String, Value>, from: &mut Map<String, Value>, name: &str| {
+        match from.remove(name) {
+            Some(value) => merged.insert(name.to_owned(), value),
+            None => merged.remove(name),
+        };
+    };
+    let keep = |merged: &mut Map<String, Value>, name: &str| {
+        match before.get(name) {
             Some(value) => merged.insert(name.to_owned(), value.clone()),
             None => merged.remove(name),
         };
     };
     match keeps {
         StatusUpdatePreserves::All => {
-            copy(&mut merged, &after, "managedFields");
-            copy(&mut merged, &after, "resourceVersion");
+            let mut merged = before.clone();
+            copy(&mut merged, &mut given, "managedFields");
+            copy(&mut merged, &mut given, "resourceVersion");
+            given = merged;
         }
-        StatusUpdatePreserves::Labels => copy(&mut merged, &before, "labels"),
-        StatusUpdatePreserves::Owners => copy(&mut merged, &before, "ownerReferences"),
+        StatusUpdatePreserves::Labels => keep(&mut given, "labels"),
+        StatusUpdatePreserves::Owners => keep(&mut given, "ownerReferences"),
         StatusUpdatePreserves::Nothing => {}
     }
-    map.insert("metadata".to_owned(), merged.into());
-    *new = result;
+    after.insert("metadata".to_owned(), given.into());
 }

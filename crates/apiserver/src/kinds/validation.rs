@@ -64,8 +64,9 @@ pub(crate) fn validate_update(
 ) -> Vec<Cause> {
     let mut causes = metadata::validate(new, definition.namespaced, NameRule::Path);
     // All of upstream's strategies check the second part again, and its clients see the causes twice.
-    causes.extend(metadata::validate_update(new, old));
-    causes.extend(metadata::validate_update(new, old));
+    let changes = metadata::validate_update(new, old);
+    causes.extend(changes.iter().cloned());
+    causes.extend(changes);
     match &definition.model {
         Model::Builtin(builtin) if part == Part::Main || part == Part::Scale => {
             if builtin.strategy.behavior.whole_metadata && part == Part::Main {

@@ -9,8 +9,9 @@ use crate::admission;
 use crate::auth::Attributes;
 use crate::budget::check_budget;
 use crate::error::{ApiError, write_failed};
+use crate::kinds::index::{self, Info};
 use crate::kinds::names::{Names, Part};
-use crate::kinds::{index, validation};
+use crate::kinds::validation;
 use crate::metadata;
 use crate::object::{self, meta, metadata_mut};
 use crate::options::WriteOptions;
@@ -176,8 +177,12 @@ pub(super) async fn create_complete(
                 }
             };
         }
-        let bytes = object::encode(&definition.model.to_stored(&object));
-        let written = state.store.write(Write::create(key, bytes)).await;
+        let write = {
+            let to_store = definition.model.to_stored(&object);
+            let info = Info::new(definition, &to_store);
+            Write::create(key, object::encode(&to_store)).with_attachment(info)
+        };
+        let written = state.store.write(write).await;
         admission::settle(state, charge, written.is_ok()).await;
         match written {
             Ok(event) => {

@@ -10,6 +10,7 @@ use crate::admission;
 use crate::budget::check_budget;
 use crate::error::{ApiError, write_failed};
 use crate::kinds::definition::Definition;
+use crate::kinds::index::Info;
 use crate::kinds::names::{Names, Part};
 use crate::kinds::noop_applies::Apply;
 use crate::kinds::strategy::UpdateContext;
@@ -113,10 +114,12 @@ pub(crate) async fn update(
             return Ok(Outcome { written: Written::Object(shown), created: false });
         }
         let expect = Expect::Revision(entry.mod_revision());
-        let bytes = object::encode(&definition.model.to_stored(&new));
+        let to_store = definition.model.to_stored(&new);
+        let bytes = object::encode(&to_store);
         let write = if finished {
             Write::delete(key.clone(), expect)
         } else if *bytes == **entry.value() {
+            drop(to_store);
             if let Change::Apply(config) = &change
                 && call.warnings.len() == given_warnings
             {
@@ -124,8 +127,10 @@ pub(crate) async fn update(
             }
             return Ok(Outcome { written: Written::Stored(entry), created: false });
         } else {
-            Write::update(key.clone(), entry.mod_revision(), bytes)
+            let info = Info::new(definition, &to_store);
+            Write::update(key.clone(), entry.mod_revision(), bytes).with_attachment(info)
         };
+        drop(to_store);
         let written = state.store.write(write).await;
         admission::settle(state, charge, written.is_ok()).await;
         match written {
