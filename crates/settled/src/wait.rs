@@ -119,7 +119,7 @@ pub(crate) struct Output {
     quiet: bool,
     plain: bool,
     /// Report files, opened before the wait so that it does not fail at its end because of a missing directory.
-    files: Vec<(ReportFormat, String, File)>,
+    files: Vec<ReportTo>,
     /// True if all conditions are kubectl's, so that its lines are printed.
     kubectl: bool,
     /// Somebody else writes the result: only the explanation is ours.
@@ -129,11 +129,14 @@ pub(crate) struct Output {
     recording: Option<crate::rehearse::cast::Cast>,
 }
 
+/// A file of `--report`: its format, path and handle.
+pub(crate) type ReportTo = (ReportFormat, String, File);
+
 /// Output at the end of the wait.
 pub(crate) struct End {
     format: WaitOutput,
     quiet: bool,
-    files: Vec<(ReportFormat, String, File)>,
+    files: Vec<ReportTo>,
     kubectl: bool,
     only_explains: bool,
 }
@@ -190,6 +193,12 @@ impl Output {
         Ok(output)
     }
 
+    /// The files of `--report`, where there is no wait.
+    #[cfg(feature = "serve")]
+    pub(crate) fn into_files(self) -> Vec<ReportTo> {
+        self.files
+    }
+
     /// Text groups targets with the same cause; other formats report the causes of each.
     pub(crate) fn causes(&self) -> Causes {
         match self.format {
@@ -229,7 +238,13 @@ impl Output {
         let mut rest = Vec::new();
         for (format, path, file) in files {
             match format {
-                ReportFormat::Jsonl => shows.push(Box::new(JsonLines::new(BufWriter::new(file)))),
+                ReportFormat::Jsonl => {
+                    // Of a rehearsal, findings follow at the end.
+                    if only_explains && let Ok(same) = file.try_clone() {
+                        rest.push((format, path, same));
+                    }
+                    shows.push(Box::new(JsonLines::new(BufWriter::new(file))));
+                }
                 ReportFormat::Junit | ReportFormat::Github | ReportFormat::Json => {
                     rest.push((format, path, file))
                 }
@@ -240,6 +255,12 @@ impl Output {
 }
 
 impl End {
+    /// The files of `--report`, for a report that has more than the wait.
+    #[cfg(feature = "serve")]
+    pub(crate) fn take_files(&mut self) -> Vec<ReportTo> {
+        std::mem::take(&mut self.files)
+    }
+
     pub(crate) fn write(self, ended: &Ended) -> Result<(), CommandError> {
         let report = &ended.report;
         let ending = ended.ending();

@@ -90,6 +90,34 @@ fn references_that_resolve_to_nothing_are_found() {
     assert_eq!(row["remedy"], "there is a ConfigMap \"settings\"");
 }
 
+/// What `--report` writes has the findings, whatever the output shows.
+#[test]
+fn reports_have_the_findings() {
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {selector: {app: wep}, ports: [{port: 80}]}\n";
+    let folder = Folder::new(&[("web.yaml", WEB), ("service.yaml", service)]);
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let all = "--report junit=a.xml --report json=a.json --report jsonl=a.jsonl --report github=a.md";
+    rehearse(&folder, &format!("-f web.yaml -f service.yaml {all}")).output();
+    assert!(read("a.xml").contains("<testcase name=\"empty-selector Service default/s\""), "{}", read("a.xml"));
+    let report: Value = serde_json::from_str(&read("a.json")).unwrap();
+    assert_eq!(findings(&report), ["empty-selector service.yaml:4:18 spec.selector"]);
+    let events = read("a.jsonl");
+    let last: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["event"], &last["finding"]["check"]), (&"finding".into(), &"empty-selector".into()));
+    assert!(events.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{events}");
+    assert!(
+        read("a.md").contains("empty-selector") || read("a.md").contains("service.yaml:4:18"),
+        "{}",
+        read("a.md")
+    );
+
+    // Nothing is applied, so there is nothing to wait for.
+    let refused = Folder::new(&[("web.yaml", &*WEB.replace("replicas: 2", "replicas: -2"))]);
+    rehearse(&refused, "-f web.yaml --report junit=a.xml").output();
+    let written = std::fs::read_to_string(refused.path().join("a.xml")).unwrap();
+    assert!(written.contains("<testcase name=\"refused Deployment default/web\""), "{written}");
+}
+
 #[test]
 fn services_without_endpoints_and_ports_are_found() {
     let service = |selector: &str, port: &str| {

@@ -24,7 +24,7 @@ use crate::progress::{Ended, Signals};
 use crate::session;
 use crate::style::Palette;
 use crate::time;
-use crate::wait::{self, Output, Over};
+use crate::wait::{self, Output, Over, ReportTo};
 
 /// How long a deletion is waited for.
 const DELETION: Duration = Duration::from_secs(5 * 60);
@@ -157,7 +157,7 @@ impl Play<'_> {
                 let Some(staged) = stage.apply(main, true, signals).await? else { return Ok(None) };
                 findings.extend(staged.refused(sources));
                 if staged.is_empty() {
-                    return self.nothing_to_wait_for(findings).map(Some);
+                    return self.nothing_to_wait_for(findings, output.into_files()).map(Some);
                 }
                 stage.follow(staged, output.causes()).await?
             }
@@ -173,7 +173,7 @@ impl Play<'_> {
                 stage.follow_targets(vec![target.clone()], output.causes()).await?
             }
         };
-        let (mut ended, end) = match wait::to_end(tracker, output, signals).await? {
+        let (mut ended, mut end) = match wait::to_end(tracker, output, signals).await? {
             Over::Ended(ended, end) => (ended, end),
             Over::Abandoned(_) => return Ok(None),
         };
@@ -211,6 +211,7 @@ impl Play<'_> {
             );
         }
         let rows = self.rows(findings);
+        report::write_files(end.take_files(), &ended, &rows, self.unread)?;
         end.write(&ended)?;
         if let Some(mut recording) = recording {
             let explanation = wait::explanation(&ended.ending(), Palette::ALWAYS, None);
@@ -228,7 +229,7 @@ impl Play<'_> {
     }
 
     /// Nothing was applied.
-    fn nothing_to_wait_for(&self, findings: Vec<Finding>) -> Result<u8, CommandError> {
+    fn nothing_to_wait_for(&self, findings: Vec<Finding>, files: Vec<ReportTo>) -> Result<u8, CommandError> {
         let rows = self.rows(findings);
         let code = u8::from(rows.iter().any(Row::fails));
         let report = Report {
@@ -241,6 +242,7 @@ impl Play<'_> {
             changed_by_others: Vec::new(),
         };
         let ended = Ended { report, times: HashMap::new() };
+        report::write_files(files, &ended, &rows, self.unread)?;
         report::write(self.options.output, self.options.show.quiet, &ended, &rows, (code, self.unread))?;
         Ok(code)
     }

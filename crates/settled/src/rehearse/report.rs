@@ -1,12 +1,14 @@
 //! Report of a rehearsal: the wait and the findings, in all formats.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use settled_rehearsal::findings::{Check, Finding, Severity};
 
 use super::sources::Source;
+use crate::cli::args::ReportFormat;
 use crate::cli::rehearse::RehearseOutput;
 use crate::error::CommandError;
 use crate::output;
@@ -16,6 +18,7 @@ use crate::render::{github, json_line, junit, sarif};
 use crate::stderr;
 use crate::style::Palette;
 use crate::text;
+use crate::wait::ReportTo;
 
 /// A finding and its place.
 #[derive(Clone, Debug, Serialize)]
@@ -109,27 +112,57 @@ pub(super) fn write(
             incomplete(unread);
             Ok(())
         }
-        RehearseOutput::Jsonl => {
-            let lines = rows.iter().map(|row| json_line(&json!({"event": "finding", "finding": row})));
-            output::print(&lines.flatten().collect::<Vec<u8>>())
-        }
+        RehearseOutput::Jsonl => output::print(&events(rows)),
         RehearseOutput::Json => {
             print(rows, quiet);
             incomplete(unread);
-            let Ok(Value::Object(mut report)) = serde_json::to_value(&ended.report) else { return Ok(()) };
-            report.insert("findings".to_owned(), json!(rows));
-            report.insert("complete".to_owned(), json!(unread == 0));
-            output::print_json(&report)
+            output::print_json(&document(ended, rows, unread))
         }
-        RehearseOutput::Junit => {
-            output::print(junit::documents(&[junit::suite(ending), suite(rows)]).as_bytes())
-        }
+        RehearseOutput::Junit => output::print(suites(ended, rows).as_bytes()),
         RehearseOutput::Github => {
             output::print((github::commands(ending) + &commands(rows)).as_bytes())?;
             output::append_step_summary(&(github::summary(ending) + &summary(rows)))
         }
         RehearseOutput::Sarif => output::print_json(&log(rows, exit_code)),
     }
+}
+
+/// Writes the files of `--report`. That of JSON lines has the events of the wait, and gets those of the findings.
+pub(super) fn write_files(
+    files: Vec<ReportTo>,
+    ended: &Ended,
+    rows: &[Row],
+    unread: usize,
+) -> Result<(), CommandError> {
+    for (format, path, mut file) in files {
+        let text = match format {
+            ReportFormat::Junit => suites(ended, rows).into_bytes(),
+            ReportFormat::Github => (github::summary(&ended.ending()) + &summary(rows)).into_bytes(),
+            ReportFormat::Json => json_line(&document(ended, rows, unread)),
+            ReportFormat::Jsonl => events(rows),
+        };
+        let written = file.write_all(&text);
+        written.map_err(|error| CommandError::output(format!("cannot write {path}"), error))?;
+    }
+    Ok(())
+}
+
+/// The report of the wait, with the findings.
+fn document(ended: &Ended, rows: &[Row], unread: usize) -> Value {
+    let mut report = json!(&ended.report);
+    report["findings"] = json!(rows);
+    report["complete"] = json!(unread == 0);
+    report
+}
+
+/// The test cases of the wait and of the findings.
+fn suites(ended: &Ended, rows: &[Row]) -> String {
+    junit::documents(&[junit::suite(&ended.ending()), suite(rows)])
+}
+
+/// An event for each finding.
+fn events(rows: &[Row]) -> Vec<u8> {
+    rows.iter().flat_map(|row| json_line(&json!({"event": "finding", "finding": row}))).collect()
 }
 
 /// Findings for people, on standard error, the worst last: that is what stays on the screen.
