@@ -187,11 +187,18 @@ const FAILURE_WORDS: &[&str] = &[
 
 /// Whether one of the words of a reason is a failure: `CreateFailed`, `InvalidSpec`, but not `WaitingForFailover`.
 pub(super) fn names_failure(reason: &str) -> bool {
-    let is_upper = |at: usize| reason.as_bytes().get(at).is_some_and(u8::is_ascii_uppercase);
-    let ends = |at: usize| !reason.as_bytes().get(at).is_some_and(u8::is_ascii_lowercase);
-    let has =
-        |word: &&str| reason.match_indices(*word).any(|(at, word)| is_upper(at) && ends(at + word.len()));
-    FAILURE_WORDS.iter().any(has)
+    let mut rest = reason.as_bytes();
+    while let Some(start) = rest.iter().position(u8::is_ascii_uppercase) {
+        let word = rest.get(start..).unwrap_or_default();
+        // The capital letter, and the small ones after it.
+        let after = word.iter().skip(1).position(|byte| !byte.is_ascii_lowercase());
+        let (word, after) = word.split_at(after.map_or(word.len(), |small| small + 1));
+        if FAILURE_WORDS.iter().any(|known| known.as_bytes() == word) {
+            return true;
+        }
+        rest = after;
+    }
+    false
 }
 
 /// Reasons of a refusal that is none yet.

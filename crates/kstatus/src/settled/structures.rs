@@ -10,13 +10,43 @@ use crate::verdict::{Basis, FailureClass, Status, Verdict};
 /// The verdict of an object whose status holds neither a condition nor a word that is understood.
 pub(super) fn verdict(context: &Context<'_, '_>) -> Option<Verdict> {
     let status = context.object.get(Field::Status).filter(|status| status.kind() == Kind::Map)?;
-    let verdict = from_parents(context, status)
-        .or_else(|| from_error(status))
-        .or_else(|| from_ready(status))
+    let members = Members::of(status);
+    let verdict = from_parents(context, &members)
+        .or_else(|| from_error(&members))
+        .or_else(|| from_ready(&members))
         .or_else(|| from_counters(context))?;
     // A condition that nobody knows, and that is not True, may be what is missing.
     let is_doubtful = verdict.status == Status::Current && context.conditions().iter().any(|c| !c.is_true());
     (!is_doubtful).then_some(verdict)
+}
+
+/// Members of `status` that are looked at, found in one pass.
+#[derive(Default)]
+struct Members<'a> {
+    parents: Option<Node<'a>>,
+    ancestors: Option<Node<'a>>,
+    errors: [Option<Node<'a>>; 3],
+    ready: Option<Node<'a>>,
+}
+
+impl<'a> Members<'a> {
+    fn of(status: Node<'a>) -> Self {
+        let mut found = Self::default();
+        let [error, error_message, failure_message] = &mut found.errors;
+        for (key, value) in status.entries() {
+            let slot = match key {
+                key if key.is("parents") => &mut found.parents,
+                key if key.is("ancestors") => &mut found.ancestors,
+                key if key.is("error") => &mut *error,
+                key if key.is("errorMessage") => &mut *error_message,
+                key if key.is("failureMessage") => &mut *failure_message,
+                key if key.is("ready") => &mut found.ready,
+                _ => continue,
+            };
+            *slot = Some(value);
+        }
+        found
+    }
 }
 
 /// Fewer ready replicas than wanted, where both are reported.
@@ -28,9 +58,9 @@ pub(super) fn less_ready(context: &Context<'_, '_>) -> Option<Verdict> {
 
 /// The worst entry of `status.parents` or `status.ancestors`, as the Gateway API defines them for routes and policies: what
 /// one of them refuses has not happened.
-fn from_parents(context: &Context<'_, '_>, status: Node<'_>) -> Option<Verdict> {
-    let lists = ["parents", "ancestors"].into_iter();
-    let list = lists.filter_map(|key| status.get(key)).find(|list| list.kind() == Kind::List)?;
+fn from_parents(context: &Context<'_, '_>, status: &Members<'_>) -> Option<Verdict> {
+    let mut lists = [status.parents, status.ancestors].into_iter().flatten();
+    let list = lists.find(|list| list.kind() == Kind::List)?;
     let (mut refused, mut working, mut done) = (None, None, None);
     let conditions = list.elements().filter_map(|entry| entry.get("conditions")).flat_map(Node::elements);
     for condition in conditions.filter_map(Condition::elsewhere) {
@@ -51,20 +81,16 @@ fn from_parents(context: &Context<'_, '_>, status: Node<'_>) -> Option<Verdict> 
 }
 
 /// `status.error` and its relatives.
-fn from_error(status: Node<'_>) -> Option<Verdict> {
-    for key in ["error", "errorMessage", "failureMessage"] {
-        let message = status.get(key).and_then(Node::as_str).filter(|message| !message.is_empty());
-        if let Some(message) = message {
-            let verdict = Verdict::new(Status::Failed, Basis::PhaseWord, "Error", message.into_owned());
-            return Some(verdict.failure(FailureClass::Other, false));
-        }
-    }
-    None
+fn from_error(status: &Members<'_>) -> Option<Verdict> {
+    let mut messages = status.errors.iter().flatten().filter_map(|error| error.as_str());
+    let message = messages.find(|message| !message.is_empty())?;
+    let verdict = Verdict::new(Status::Failed, Basis::PhaseWord, "Error", message.into_owned());
+    Some(verdict.failure(FailureClass::Other, false))
 }
 
 /// `status.ready`, a boolean.
-fn from_ready(status: Node<'_>) -> Option<Verdict> {
-    Some(match status.get("ready")?.as_bool()? {
+fn from_ready(status: &Members<'_>) -> Option<Verdict> {
+    Some(match status.ready?.as_bool()? {
         true => Verdict::new(Status::Current, Basis::PhaseWord, "Ready", "status.ready is true"),
         false => Verdict::new(Status::InProgress, Basis::PhaseWord, "NotReady", "status.ready is false"),
     })
