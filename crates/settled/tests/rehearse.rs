@@ -98,7 +98,11 @@ fn reports_have_the_findings() {
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     let all = "--report junit=a.xml --report json=a.json --report jsonl=a.jsonl --report github=a.md";
     rehearse(&folder, &format!("-f web.yaml -f service.yaml {all}")).output();
-    assert!(read("a.xml").contains("<testcase name=\"empty-selector Service default/s\""), "{}", read("a.xml"));
+    assert!(
+        read("a.xml").contains("<testcase name=\"empty-selector Service default/s\""),
+        "{}",
+        read("a.xml")
+    );
     let report: Value = serde_json::from_str(&read("a.json")).unwrap();
     assert_eq!(findings(&report), ["empty-selector service.yaml:4:18 spec.selector"]);
     let events = read("a.jsonl");
