@@ -16,13 +16,13 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::program::{Program, Task};
+use crate::program::{Arguments, Program};
 
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let [path, mode, rest @ ..] = arguments else {
         return Err("PROGRAM merge|kubernetes|schema OPERATIONS [SEED] [--record FILE CASES]".to_owned());
     };
-    let mut task = Task::parse(rest)?;
+    let mut task = Arguments::parse(rest)?;
     println!("mode {mode}, seed {}", task.seed);
 
     let mut program = Program::start(path)?;

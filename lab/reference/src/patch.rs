@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use crate::program::{Program, Task};
+use crate::program::{Arguments, Program};
 
 /// How often upstream is asked again where its answer differs: it may have several.
 const TRIES: usize = 60;
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let [path, mode, rest @ ..] = arguments else {
         return Err("PROGRAM json|merge|value|strategic CASES [SEED] [--record FILE CASES]".to_owned());
     };
-    let mut task = Task::parse(rest)?;
+    let mut task = Arguments::parse(rest)?;
     println!("mode {mode}, seed {}", task.seed);
 
     let mut program = Program::start(path)?;

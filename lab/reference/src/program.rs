@@ -6,15 +6,15 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 
 use serde_json::Value;
 
-/// What a suite of generated inputs is asked for: `COUNT [SEED] [--record FILE COUNT]`.
-pub(crate) struct Task {
+/// Arguments of a suite with generated inputs: `COUNT [SEED] [--record FILE COUNT]`.
+pub(crate) struct Arguments {
     pub(crate) count: usize,
     pub(crate) seed: u64,
     record: Option<(PathBuf, usize)>,
     recorded: String,
 }
 
-impl Task {
+impl Arguments {
     pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
         let number = |word: &str| word.parse::<u64>().map_err(|error| format!("{word:?}: {error}"));
         let size = |word: &str| word.parse::<usize>().map_err(|error| format!("{word:?}: {error}"));

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::program::{Program, Task};
+use crate::program::{Arguments, Program};
 
 /// How often upstream is asked again where its answer differs.
 const TRIES: usize = 200;
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let [path, rest @ ..] = arguments else {
         return Err("PROGRAM QUESTIONS [SEED] [--record FILE QUESTIONS]".to_owned());
     };
-    let mut task = Task::parse(rest)?;
+    let mut task = Arguments::parse(rest)?;
     println!("seed {}", task.seed);
 
     let mut program = Program::start(path)?;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde_json::{Map, Value, json};
 use settled_apiserver::testing;
 
-use crate::program::{self, Task};
+use crate::program::{self, Arguments};
 
 /// How often a question is asked again.
 const TRIES: usize = 100;
@@ -324,7 +324,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let [path, rest @ ..] = arguments else {
         return Err("PROGRAM QUESTIONS [SEED]".to_owned());
     };
-    let Task { count, seed, .. } = Task::parse(rest)?;
+    let Arguments { count, seed, .. } = Arguments::parse(rest)?;
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let questions: Vec<Value> = (0..count).map(|_| question(&mut random)).collect();
 

@@ -12,7 +12,7 @@ use settled_watch::stream::{self, Message, Scope, Update};
 use settled_watch::{Cluster, Resource as WatchedResource};
 use tokio::sync::{mpsc, watch};
 
-use super::decode::{Decoder, Filled, Index, IndexKey, Rules};
+use super::decode::{Decoder, Index, IndexKey, Rules, WatchTarget};
 use super::store::Store;
 use super::{Cache, CacheStatus, Counters, Running, Shared, Source};
 use crate::object::FieldPath;
@@ -212,14 +212,14 @@ impl<T: DeserializeOwned + Send + Sync + 'static> CacheBuilder<T> {
 }
 
 /// Watches until the task is aborted. Errors that end [`stream::follow`] are retried with exponential backoff.
-async fn run(cluster: Cluster, scope: Scope, filled: Arc<dyn Filled>) {
+async fn run(cluster: Cluster, scope: Scope, target: Arc<dyn WatchTarget>) {
     static STREAMS: AtomicU32 = AtomicU32::new(0);
     let number = STREAMS.fetch_add(1, Ordering::Relaxed);
     let mut pause = REFUSED_PAUSE;
     loop {
         let (sender, messages) = mpsc::channel(MESSAGES);
-        let follow = stream::follow(cluster.clone(), scope.clone(), Arc::clone(&filled), number, sender);
-        let ((), synced) = tokio::join!(follow, note(&scope.resource.kind, &*filled, messages));
+        let follow = stream::follow(cluster.clone(), scope.clone(), Arc::clone(&target), number, sender);
+        let ((), synced) = tokio::join!(follow, note(&scope.resource.kind, &*target, messages));
         if synced {
             pause = REFUSED_PAUSE;
         }
@@ -229,7 +229,7 @@ async fn run(cluster: Cluster, scope: Scope, filled: Arc<dyn Filled>) {
 }
 
 /// Tracks the state of the watch until it ends. Returns whether it was synced.
-async fn note(kind: &str, filled: &dyn Filled, mut messages: mpsc::Receiver<Message<u32, ()>>) -> bool {
+async fn note(kind: &str, target: &dyn WatchTarget, mut messages: mpsc::Receiver<Message<u32, ()>>) -> bool {
     let mut synced = false;
     while let Some(message) = messages.recv().await {
         for update in message.updates {
@@ -240,7 +240,7 @@ async fn note(kind: &str, filled: &dyn Filled, mut messages: mpsc::Receiver<Mess
                     CacheStatus::Synced
                 }
                 // After a relist starts, this arrives before it is complete.
-                Update::Up if matches!(*filled.status().borrow(), CacheStatus::Syncing) => continue,
+                Update::Up if matches!(*target.status().borrow(), CacheStatus::Syncing) => continue,
                 Update::Up => CacheStatus::Synced,
                 Update::Down(error, _) => CacheStatus::Unreachable(error),
                 Update::Forbidden(_, error) => CacheStatus::Forbidden(error),
@@ -249,10 +249,10 @@ async fn note(kind: &str, filled: &dyn Filled, mut messages: mpsc::Receiver<Mess
                 Update::Put(()) | Update::Gone(()) | Update::Missing(_) => continue,
             };
             if !matches!(status, CacheStatus::Syncing | CacheStatus::Synced) {
-                filled.failed();
+                target.failed();
                 tracing::warn!(%kind, ?status, "the watch of a cache failed; retrying");
             }
-            filled.status().send_replace(status);
+            target.status().send_replace(status);
         }
     }
     synced

@@ -87,8 +87,8 @@ impl<T: DeserializeOwned> Rules<T> {
     }
 }
 
-/// What a watch fills. It hides the type of the objects, so that the code of the watch is compiled once and not for each type.
-pub(super) trait Filled: Decode<Item = ()> {
+/// A cache as the target of its watch, without the type of its objects: the code of the watch is compiled once, not for each type.
+pub(super) trait WatchTarget: Decode<Item = ()> {
     /// The state of the watch.
     fn status(&self) -> &watch::Sender<CacheStatus>;
     /// Counts a failure of the watch.
@@ -254,7 +254,7 @@ impl<T: DeserializeOwned + Send + Sync> Decode for Decoder<T> {
     }
 }
 
-impl<T: DeserializeOwned + Send + Sync> Filled for Decoder<T> {
+impl<T: DeserializeOwned + Send + Sync> WatchTarget for Decoder<T> {
     fn status(&self) -> &watch::Sender<CacheStatus> {
         &self.shared.status
     }

@@ -208,10 +208,10 @@ mod tests {
         let expected =
             ["kubectl describe node node-2", "kubectl delete pod db-1 -n a --force --grace-period=0"];
         assert_eq!(cause.next, expected);
-        // What a kubelet writes on the way: it will be gone soon.
+        // What a kubelet writes while it stops the containers.
         let cause = explain(&pod("db-1", &ready("False", "False")));
         assert_eq!(cause.chain.last().unwrap().object.to_string(), "StatefulSet/db");
-        // Somebody else holds it.
+        // A finalizer keeps it.
         let held = pod("db-1", &ready("True", "True"))
             .replace("\"uid\":\"db-1\"", "\"uid\":\"db-1\",\"finalizers\":[\"example.com/hold\"]");
         let cause = explain(&held);
