@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::cli::args::TargetArgs;
 use crate::cluster;
 use crate::error::CommandError;
+use crate::live::echo::Quiet;
 use crate::live::screen::Screen;
 use crate::live::terminal;
 use crate::log;
@@ -71,6 +72,7 @@ async fn watch(
     let mut screen = terminal::size()
         .filter(|_| terminal::CAN_MOVE_CURSOR && io::stdout().is_terminal() && in_place && !is_torn_by_log())
         .map(|size| Screen::new(io::stdout(), size, Palette::stdout().is_enabled()));
+    let mut quiet = screen.is_some().then(Quiet::stdout);
     loop {
         match &mut screen {
             Some(screen) => draw(screen, |width| view.picture(&tracker, width))?,
@@ -95,7 +97,13 @@ async fn watch(
                 if let Some(screen) = &mut screen {
                     screen.close(&[]).ok();
                 }
+                if let Some(quiet) = &mut quiet {
+                    quiet.undo();
+                }
                 progress::stop();
+                if let Some(quiet) = &mut quiet {
+                    quiet.again();
+                }
             }
             Some(Signal::Resize) | None => {}
         }

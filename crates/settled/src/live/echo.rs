@@ -1,37 +1,51 @@
 //! What is typed during a live view.
 
 #[cfg(unix)]
-use std::io;
-
+use rustix::fd::BorrowedFd;
 #[cfg(unix)]
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
-/// Keeps what is typed off the screen, where it would stand in the middle of the view. Signals like Ctrl-C work as ever.
+/// Keeps what is typed off the screen, where it would stand in the middle of the view. Signals like Ctrl-C work as ever, but
+/// the part of a frame that the terminal has not shown yet is not dropped, as it is by default: the view has to know where the
+/// cursor is.
 #[derive(Debug)]
 pub(crate) struct Quiet {
+    #[cfg(unix)]
+    terminal: BorrowedFd<'static>,
     #[cfg(unix)]
     before: Option<Termios>,
 }
 
 #[cfg(unix)]
 impl Quiet {
-    pub(crate) fn new() -> Self {
-        let mut quiet = Self { before: None };
+    /// For a view on standard output.
+    pub(crate) fn stdout() -> Self {
+        Self::of(rustix::stdio::stdout())
+    }
+
+    /// For a view on standard error.
+    pub(crate) fn stderr() -> Self {
+        Self::of(rustix::stdio::stderr())
+    }
+
+    fn of(terminal: BorrowedFd<'static>) -> Self {
+        let mut quiet = Self { terminal, before: None };
         quiet.again();
         quiet
     }
 
     /// Does it (again).
     pub(crate) fn again(&mut self) {
-        let terminal = io::stderr();
+        let terminal = self.terminal;
         // A process in the background that touches the terminal is stopped.
-        if tcgetpgrp(&terminal).is_ok_and(|group| group != rustix::process::getpgrp()) {
+        if tcgetpgrp(terminal).is_ok_and(|group| group != rustix::process::getpgrp()) {
             return;
         }
-        let Ok(modes) = tcgetattr(&terminal) else { return };
+        let Ok(modes) = tcgetattr(terminal) else { return };
         let mut silent = modes.clone();
         silent.local_modes.remove(LocalModes::ECHO);
-        if tcsetattr(&terminal, OptionalActions::Now, &silent).is_ok() {
+        silent.local_modes.insert(LocalModes::NOFLSH);
+        if tcsetattr(terminal, OptionalActions::Now, &silent).is_ok() {
             self.before.get_or_insert(modes);
         }
     }
@@ -39,7 +53,7 @@ impl Quiet {
     /// Makes the terminal as it was.
     pub(crate) fn undo(&mut self) {
         if let Some(modes) = self.before.take() {
-            tcsetattr(io::stderr(), OptionalActions::Now, &modes).ok();
+            tcsetattr(self.terminal, OptionalActions::Now, &modes).ok();
         }
     }
 }
@@ -47,7 +61,11 @@ impl Quiet {
 /// There is no live view there, and nothing to be done.
 #[cfg(windows)]
 impl Quiet {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn stdout() -> Self {
+        Self {}
+    }
+
+    pub(crate) fn stderr() -> Self {
         Self {}
     }
 

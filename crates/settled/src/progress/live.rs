@@ -65,7 +65,7 @@ impl<W: Write> LiveView<W> {
 
     /// Lets nothing that is typed appear on the screen.
     pub(crate) fn quiet(mut self) -> Self {
-        self.quiet = Some(Quiet::new());
+        self.quiet = Some(Quiet::stderr());
         self
     }
 
