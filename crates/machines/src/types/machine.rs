@@ -1,0 +1,226 @@
+//! Machine: the declaration of a Node and its host.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use settled_controller::conditions::{ConditionType, crd};
+
+use super::common::{ErrorReason, MachineAddress, MachineVersions, Metadata, ProviderSpec, Taint};
+use super::schemas;
+
+/// Conditions of a Machine.
+#[derive(Clone, Copy, ConditionType)]
+pub enum MachineCondition {
+    /// A provider accepts the configuration.
+    Accepted,
+    /// The host runs.
+    HostReady,
+    /// The Node is registered and ready.
+    NodeReady,
+    /// What runs is what the spec declares.
+    UpToDate,
+}
+
+/// Declaration of a Node.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
+#[kube(
+    group = "cluster.settled.dev",
+    version = "v1alpha1",
+    kind = "Machine",
+    namespaced,
+    status = "MachineStatus",
+    shortname = "ma",
+    category = "clusters",
+    doc = "Declaration of a Node and its host.",
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Kubelet", type_ = "string", json_path = ".status.versions.kubelet"),
+    printcolumn(name = "Node", type_ = "string", json_path = ".status.nodeRef.name"),
+    printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.clusterName", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "has(self.clusterName) == has(oldSelf.clusterName) && (!has(self.clusterName) || self.clusterName == oldSelf.clusterName)",
+    "message": "clusterName is immutable",
+}]))]
+pub struct MachineSpec {
+    /// Labels and annotations of the Node.
+    #[serde(default)]
+    pub metadata: Metadata,
+    /// Taints of the Node. They are authoritative for the keys that are listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
+    pub taints: Vec<Taint>,
+    /// Versions of what runs on the machine.
+    #[serde(default)]
+    pub versions: MachineVersions,
+    /// Configuration of the provider.
+    pub provider_spec: ProviderSpec,
+    /// A host that exists already, by its provider ID: it is adopted, not created.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
+    #[schemars(length(min = 1, max = 512))]
+    pub provider_id: Option<String>,
+    /// Name of the Cluster, in the same namespace. Without one, the Machine is of the cluster that serves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub cluster_name: Option<String>,
+    /// For how long the Node is ready before the Machine counts as available.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub min_ready_seconds: Option<i32>,
+    /// How long a drain may take, in seconds; 0 is forever. 600 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub node_drain_timeout_seconds: Option<i64>,
+    /// How long the Node may take to register, in seconds. 600 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub node_startup_timeout_seconds: Option<i64>,
+}
+
+/// Phase of a Machine: a summary for people.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize, JsonSchema)]
+pub enum MachinePhase {
+    /// Nothing was done yet.
+    #[default]
+    Pending,
+    /// The host is being created.
+    Provisioning,
+    /// The host runs, its Node is not ready.
+    Provisioned,
+    /// The Node is ready.
+    Running,
+    /// The host is being updated, or replaced.
+    Updating,
+    /// The Node is being drained.
+    Draining,
+    /// The host is being deleted.
+    Deleting,
+    /// Only a change of the spec helps.
+    Failed,
+}
+
+/// The Node of a Machine.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]
+pub struct NodeRef {
+    /// Name.
+    pub name: String,
+    /// UID.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+}
+
+/// How an update is performed: the provider's decision.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize, JsonSchema)]
+pub enum UpdateDecision {
+    /// On the running host.
+    InPlace,
+    /// By a new host under the same Machine.
+    Replace,
+    /// Not at all.
+    Unsupported,
+}
+
+/// An acknowledged update: what the controller acts on, and what a later one continues.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineUpdate {
+    /// The generation of the spec that it leads to.
+    pub observed_generation: i64,
+    /// The decision.
+    pub decision: UpdateDecision,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The step that is being performed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Whether the Node is drained for it.
+    #[serde(default)]
+    pub disruptive: bool,
+    /// When it began.
+    #[schemars(schema_with = "schemas::time")]
+    pub started_at: Time,
+    /// What ran before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<MachineVersions>,
+}
+
+/// A drain that is being performed.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineDrain {
+    /// When it began.
+    #[schemars(schema_with = "schemas::time")]
+    pub started_at: Time,
+    /// Whether all Pods are gone, or the time is over.
+    #[serde(default)]
+    pub completed: bool,
+    /// Whether it was ended by its timeout.
+    #[serde(default)]
+    pub timed_out: bool,
+}
+
+/// What the controllers report.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineStatus {
+    /// The generation of the spec that was reconciled last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Summary for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<MachinePhase>,
+    /// The Node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_ref: Option<NodeRef>,
+    /// The host, by the provider's name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
+    pub provider_id: Option<String>,
+    /// The Host object that is claimed for the Machine, by providers with a pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// What runs, as it was observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<MachineVersions>,
+    /// Addresses of the host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<MachineAddress>,
+    /// Why only a change of the spec helps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_reason: Option<ErrorReason>,
+    /// The same for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+    /// The update that is being performed, or was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<MachineUpdate>,
+    /// The drain that is being performed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<MachineDrain>,
+    /// When creation was acknowledged: the host may exist from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::optional_time")]
+    pub provisioning_since: Option<Time>,
+    /// When the Node became ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::optional_time")]
+    pub ready_since: Option<Time>,
+    /// What only the provider reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::opaque")]
+    pub provider_status: Option<Value>,
+    /// `Ready`, its parts, `Reconciling` and `Stalled`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crd::schema_with::<MachineCondition>")]
+    pub conditions: Vec<Condition>,
+}
+
+impl Machine {
+    /// Whether it is of the control plane.
+    #[must_use]
+    pub fn is_control_plane(&self) -> bool {
+        self.spec.versions.control_plane.is_some()
+    }
+}
