@@ -193,7 +193,10 @@ fn a_tree_is_watched_until_ctrl_c() {
     // What was seen last stays.
     let contents = terminal.contents();
     assert_eq!(contents.matches("Deployment/web").count(), 1, "{contents}");
-    assert!(contents.contains("OBJECT") && !contents.contains("hello") && !contents.contains("^C"), "{contents}");
+    assert!(
+        contents.contains("OBJECT") && !contents.contains("hello") && !contents.contains("^C"),
+        "{contents}"
+    );
 }
 
 #[test]
