@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -254,7 +255,12 @@ impl Server {
     ///
     /// # Errors
     /// The data can't be opened, or the objects that every cluster has can't be written.
-    pub async fn start(config: Config) -> Result<Self, StartError> {
+    pub fn start(config: Config) -> Pin<Box<dyn Future<Output = Result<Self, StartError>> + Send>> {
+        // Boxed, so that the server is compiled here, and not again in each program.
+        Box::pin(Self::started(config))
+    }
+
+    async fn started(config: Config) -> Result<Self, StartError> {
         let key = |error: settled_store::KeyError| ApiError::internal(error);
         let lifecycle = Lifecycle::new(config.feature_gates.clone(), config.listener.clone());
         let lock = match &config.data_dir {
@@ -427,7 +433,14 @@ impl Server {
     ///
     /// # Errors
     /// The address can't be had, or the file can't be written.
-    pub async fn listen(&self, address: SocketAddr) -> Result<SocketAddr, StartError> {
+    pub fn listen(
+        &self,
+        address: SocketAddr,
+    ) -> Pin<Box<dyn Future<Output = Result<SocketAddr, StartError>> + Send + '_>> {
+        Box::pin(self.listening(address))
+    }
+
+    async fn listening(&self, address: SocketAddr) -> Result<SocketAddr, StartError> {
         let failed = |source| StartError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;

@@ -26,6 +26,7 @@ pub mod run;
 pub mod runtime;
 pub mod status;
 mod text;
+pub mod typed;
 pub mod worker;
 pub mod write_metrics;
 
@@ -34,6 +35,7 @@ pub use cache::Cache;
 pub use clock::Clock;
 pub use fence::{Fence, FenceError, Freshness};
 pub use filter::FilteredClient;
+pub use kstatus::ParseError;
 pub use object::{FieldPath, ObjectKey, ObjectView};
 pub use own_writes::OwnWrites;
 pub use predicate::Predicate;

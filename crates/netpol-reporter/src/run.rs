@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::Client;
 use kube::api::DynamicObject;
@@ -50,7 +51,12 @@ const REPORTS: &str = "networkpolicyreports";
 const EVALUATION: &str = "evaluation";
 
 /// Reports until the process is to end.
-pub async fn run(runtime: Runtime, config: Config) {
+pub fn run(runtime: Runtime, config: Config) -> BoxFuture<'static, ()> {
+    // Boxed, so that it is compiled here, and not again in each program.
+    Box::pin(report(runtime, config))
+}
+
+async fn report(runtime: Runtime, config: Config) {
     for part in [POLICIES, PROVIDERS] {
         runtime.health.set_ready(part, false);
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, WatchEvent, WatchParams};
@@ -95,7 +96,11 @@ impl Availability {
     ///
     /// # Errors
     /// The server cannot be read.
-    pub async fn watch(client: Client, clock: Clock) -> Result<Self, kube::Error> {
+    pub fn watch(client: Client, clock: Clock) -> BoxFuture<'static, Result<Self, kube::Error>> {
+        Box::pin(Self::watched(client, clock))
+    }
+
+    async fn watched(client: Client, clock: Clock) -> Result<Self, kube::Error> {
         let kind = GroupVersionKind::gvk("discovery.k8s.io", "v1", "EndpointSlice");
         let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::from_gvk(&kind));
         let list = api.list(&ListParams::default()).await?;

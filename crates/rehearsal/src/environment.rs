@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
 use settled_apiserver::{Config, Server};
@@ -84,7 +85,12 @@ impl Environment {
     ///
     /// # Errors
     /// The server or the simulation cannot be started.
-    pub async fn start(options: Options) -> Result<Self, StartError> {
+    pub fn start(options: Options) -> BoxFuture<'static, Result<Self, StartError>> {
+        // Boxed, so that it is compiled here, and not again in each program.
+        Box::pin(Self::started(options))
+    }
+
+    async fn started(options: Options) -> Result<Self, StartError> {
         let Options { nodes, seed, speed, begin, scenario, customs } = options;
         let clock = Clock::following_tokio(begin);
         let mut config = Config::default();

@@ -1,15 +1,15 @@
 //! Controllers: what wakes them, their workers, and writes that the next reconcile of the same key is sure to see.
 
 use std::collections::HashMap;
-use std::fmt::Debug;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::runtime::events::{Event, EventType, Reporter};
 use kube::{Client, Resource};
 use serde::Serialize;
@@ -23,6 +23,7 @@ use settled_controller::{Clock, ObjectKey, ResourceVersion};
 
 use crate::informers::{AnyChange, Informed, Informers};
 use crate::meta;
+use crate::requests::{self, Prepared};
 use crate::scenario::Scenario;
 
 /// For how long a reconcile waits for the watch to show its last writes.
@@ -162,9 +163,9 @@ impl Context {
         StatusWriter::new(client.clone(), name).attempts(1).remember(0).clock(clock.clone())
     }
 
-    fn wrote<K: Informed>(&self, key: &ObjectKey, version: &str) {
+    fn wrote(&self, kind: usize, key: &ObjectKey, version: &str) {
         let version = ResourceVersion::new(version);
-        self.expect::<K>(key, move |_, position| position.is_some_and(|position| position.covers(&version)));
+        self.expect(kind, key, move |_, position| position.is_some_and(|position| position.covers(&version)));
     }
 
     /// Expects an object to leave the cache, or to be shown as being deleted.
@@ -180,21 +181,19 @@ impl Context {
         is_changed: impl Fn(&K) -> bool + Send + Sync + 'static,
     ) {
         let (object, uid) = (meta::key(observed), meta::uid(observed).to_owned());
-        self.expect::<K>(key, move |informers, _| {
+        self.expect(K::INDEX, key, move |informers, _| {
             K::cache(informers).get(&object).is_none_or(|now| meta::uid(&*now) != uid || is_changed(&now))
         });
     }
 
-    fn expect<K: Informed>(
+    fn expect(
         &self,
+        kind: usize,
         key: &ObjectKey,
         is_shown: impl Fn(&Informers, Option<&ResourceVersion>) -> bool + Send + Sync + 'static,
     ) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written
-            .entry(key.clone())
-            .or_default()
-            .push(Written { kind: K::INDEX, is_shown: Box::new(is_shown) });
+        written.entry(key.clone()).or_default().push(Written { kind, is_shown: Box::new(is_shown) });
     }
 
     /// Waits until the caches show what was written for a key.
@@ -216,28 +215,39 @@ impl Context {
         Ok(())
     }
 
-    fn api<K>(&self, namespace: &str) -> Api<K>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
-        Api::namespaced(self.client.clone(), namespace)
-    }
-
     fn post(&self) -> PostParams {
         PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() }
     }
 
-    /// Creates an object in a namespace, for a key.
-    pub(crate) async fn create<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
-    where
-        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
-    {
-        let created = self.api::<K>(meta::namespace(object)).create(&self.post(), object).await?;
-        self.wrote::<K>(key, created.meta().resource_version.as_deref().unwrap_or_default());
-        Ok(created)
+    /// Sends a request that writes an object, for a key.
+    async fn write<K: Informed + DeserializeOwned>(
+        &self,
+        key: &ObjectKey,
+        request: Prepared,
+    ) -> Result<K, kube::Error> {
+        let answer = requests::send(&self.client, request).await?;
+        let object = requests::view(&answer)?;
+        self.wrote(K::INDEX, key, &object.resource_version());
+        requests::read(&object)
     }
 
-    /// Changes fields of an object in a namespace by a merge patch, unless it was replaced or written since it was read.
+    /// Creates an object, for a key.
+    pub(crate) async fn create<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
+    where
+        K: Informed + DeserializeOwned + Serialize,
+    {
+        let request =
+            requests::of::<K>(meta::namespace(object)).create(&self.post(), requests::body(object)?);
+        self.write(key, request).await
+    }
+
+    fn patched<K: Informed>(&self, observed: &K, patch: &Patch<Value>) -> Prepared {
+        let parameters =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        requests::of::<K>(meta::namespace(observed)).patch(meta::name(observed), &parameters, patch)
+    }
+
+    /// Changes fields of an object by a merge patch, unless it was replaced or written since it was read.
     pub(crate) async fn patch<K>(
         &self,
         key: &ObjectKey,
@@ -245,22 +255,17 @@ impl Context {
         mut patch: Value,
     ) -> Result<K, kube::Error>
     where
-        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+        K: Informed + DeserializeOwned,
     {
         if let Some(patch) = patch.as_object_mut() {
             let metadata = patch.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
             metadata["uid"] = meta::uid(observed).into();
             metadata["resourceVersion"] = observed.meta().resource_version.clone().unwrap_or_default().into();
         }
-        let api: Api<K> = self.api(meta::namespace(observed));
-        let parameters =
-            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
-        let patched = api.patch(meta::name(observed), &parameters, &Patch::Merge(&patch)).await?;
-        self.wrote::<K>(key, patched.meta().resource_version.as_deref().unwrap_or_default());
-        Ok(patched)
+        self.write(key, self.patched(observed, &Patch::Merge(patch))).await
     }
 
-    /// Changes fields of an object in a namespace by a strategic merge patch, whatever was written since it was read, unless it was replaced.
+    /// Changes fields of an object by a strategic merge patch, whatever was written since it was read, unless it was replaced.
     pub(crate) async fn patch_strategic<K>(
         &self,
         key: &ObjectKey,
@@ -268,21 +273,16 @@ impl Context {
         mut patch: Value,
     ) -> Result<K, kube::Error>
     where
-        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+        K: Informed + DeserializeOwned,
     {
         patch["metadata"]["uid"] = meta::uid(observed).into();
-        let api: Api<K> = self.api(meta::namespace(observed));
-        let parameters =
-            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
-        let patched = api.patch(meta::name(observed), &parameters, &Patch::Strategic(&patch)).await?;
-        self.wrote::<K>(key, patched.meta().resource_version.as_deref().unwrap_or_default());
-        Ok(patched)
+        self.write(key, self.patched(observed, &Patch::Strategic(patch))).await
     }
 
     /// Deletes an object in a namespace, unless it was replaced by another one of its name. Gone is fine: `false`.
     pub(crate) async fn delete<K>(&self, key: &ObjectKey, observed: &K) -> Result<bool, kube::Error>
     where
-        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+        K: Informed + DeserializeOwned,
     {
         self.delete_with(key, observed, None).await
     }
@@ -295,7 +295,7 @@ impl Context {
         grace: Option<u32>,
     ) -> Result<bool, kube::Error>
     where
-        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+        K: Informed + DeserializeOwned,
     {
         self.delete_by(key, observed, DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() })
             .await
@@ -309,7 +309,7 @@ impl Context {
         policy: PropagationPolicy,
     ) -> Result<bool, kube::Error>
     where
-        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+        K: Informed + DeserializeOwned,
     {
         let parameters = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
         self.delete_by(key, observed, parameters).await
@@ -322,12 +322,12 @@ impl Context {
         mut parameters: DeleteParams,
     ) -> Result<bool, kube::Error>
     where
-        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+        K: Informed + DeserializeOwned,
     {
         parameters.preconditions =
             Some(Preconditions { uid: Some(meta::uid(observed).to_owned()), resource_version: None });
-        let api: Api<K> = self.api(meta::namespace(observed));
-        match api.delete(meta::name(observed), &parameters).await {
+        let kind = requests::of::<K>(meta::namespace(observed));
+        match requests::send(&self.client, kind.delete(meta::name(observed), &parameters)).await {
             Ok(_) => {
                 // Not by the version of the answer: that of an object that is gone at once is the one before.
                 self.deleted(key, observed);
@@ -345,21 +345,22 @@ impl Context {
     /// Reads an object from the server, past the cache.
     pub(crate) async fn fresh<K>(&self, observed: &K) -> Result<K, kube::Error>
     where
-        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+        K: Informed + DeserializeOwned,
     {
-        self.api(meta::namespace(observed)).get(meta::name(observed)).await
+        let kind = requests::of::<K>(meta::namespace(observed));
+        let request = kind.get(meta::name(observed), &GetParams::default());
+        requests::read(&requests::view(&requests::send(&self.client, request).await?)?)
     }
 
     /// Replaces the status of an object as Go's `UpdateStatus` does: all of it, in the order given, with the annotations where the kind
     /// permits that. For statuses whose order and times matter; the caller compares.
     pub(crate) async fn update_status<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
     where
-        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+        K: Informed + DeserializeOwned + Serialize,
     {
-        let api = self.api::<K>(meta::namespace(object));
-        let updated = api.replace_status(meta::name(object), &self.post(), object).await?;
-        self.wrote::<K>(key, updated.meta().resource_version.as_deref().unwrap_or_default());
-        Ok(updated)
+        let kind = requests::of::<K>(meta::namespace(object));
+        let name = meta::name(object);
+        self.write(key, kind.replace_subresource("status", name, &self.post(), requests::body(object)?)).await
     }
 
     /// Writes a status if it differs.
@@ -376,53 +377,18 @@ impl Context {
     {
         let outcome = writer.write(observed, |_| Ok(status)).await?;
         if let Outcome::Written { resource_version } = outcome {
-            self.wrote::<K>(key, &resource_version);
+            self.wrote(K::INDEX, key, &resource_version);
         }
         Ok(())
     }
 
-    /// Replaces an object in a namespace, unless it was written since the version that the new one carries.
+    /// Replaces an object, unless it was written since the version that the new one carries.
     pub(crate) async fn replace<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
     where
-        K: Informed + Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+        K: Informed + DeserializeOwned + Serialize,
     {
-        let api = self.api::<K>(meta::namespace(object));
-        let replaced = api.replace(meta::name(object), &self.post(), object).await?;
-        self.wrote::<K>(key, replaced.meta().resource_version.as_deref().unwrap_or_default());
-        Ok(replaced)
-    }
-
-    /// Creates an object without a namespace, for a key.
-    pub(crate) async fn create_global<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
-    where
-        K: Informed + Resource<Scope = ClusterResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
-    {
-        let created = Api::<K>::all(self.client.clone()).create(&self.post(), object).await?;
-        self.wrote::<K>(key, created.meta().resource_version.as_deref().unwrap_or_default());
-        Ok(created)
-    }
-
-    /// Changes fields of an object without a namespace, unless it was replaced or written since it was read.
-    pub(crate) async fn patch_global<K>(
-        &self,
-        key: &ObjectKey,
-        observed: &K,
-        mut patch: Value,
-    ) -> Result<K, kube::Error>
-    where
-        K: Informed + Resource<Scope = ClusterResourceScope> + Clone + Debug + DeserializeOwned,
-    {
-        if let Some(patch) = patch.as_object_mut() {
-            let metadata = patch.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
-            metadata["uid"] = meta::uid(observed).into();
-            metadata["resourceVersion"] = observed.meta().resource_version.clone().unwrap_or_default().into();
-        }
-        let parameters =
-            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
-        let api = Api::<K>::all(self.client.clone());
-        let patched = api.patch(meta::name(observed), &parameters, &Patch::Merge(&patch)).await?;
-        self.wrote::<K>(key, patched.meta().resource_version.as_deref().unwrap_or_default());
-        Ok(patched)
+        let kind = requests::of::<K>(meta::namespace(object));
+        self.write(key, kind.replace(meta::name(object), &self.post(), requests::body(object)?)).await
     }
 
     /// Records an Event.
@@ -456,7 +422,7 @@ impl Context {
 /// A controller that runs: changes go in, and its workers reconcile.
 pub(crate) struct Running {
     wake: Box<dyn Fn(&AnyChange) + Send + Sync>,
-    pub(crate) work: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
+    pub(crate) work: BoxFuture<'static, ()>,
 }
 
 impl Running {
@@ -483,15 +449,19 @@ pub(crate) fn start<C: Controller>(controller: C, shared: &Shared) -> Running {
             }
         }
     };
-    let work = async move {
-        let reconcile = |key: ObjectKey| {
-            let (controller, context) = (controller.clone(), context.clone());
-            async move {
-                context.catch_up(&key).await?;
-                controller.reconcile(&key, &context).await
-            }
-        };
-        worker::run(&queue, C::WORKERS, None, reconcile).await;
-    };
-    Running { wake: Box::new(wake), work: Box::pin(work) }
+    let reconcile: Box<Reconcile> = Box::new(move |key| {
+        let (controller, context) = (controller.clone(), context.clone());
+        Box::pin(async move {
+            context.catch_up(&key).await?;
+            controller.reconcile(&key, &context).await
+        })
+    });
+    Running { wake: Box::new(wake), work: work(queue, C::WORKERS, reconcile).boxed() }
 }
+
+async fn work(queue: Queue<ObjectKey>, workers: usize, reconcile: Box<Reconcile>) {
+    worker::run(&queue, workers, None, reconcile).await;
+}
+
+/// A reconcile of any controller: its workers are compiled once.
+type Reconcile = dyn Fn(ObjectKey) -> BoxFuture<'static, Result<Next, Error>> + Send + Sync;

@@ -12,6 +12,7 @@ mod kubelet;
 mod meta;
 pub mod nodes;
 mod pod;
+mod requests;
 pub mod scenario;
 mod scheduler;
 mod selector;

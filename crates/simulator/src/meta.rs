@@ -6,11 +6,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use settled_controller::ObjectKey;
+use settled_controller::{ObjectKey, typed};
 
-/// A typed value. It is read from text, as objects of the API server are: reading from a [`Value`] would be compiled for each type once more.
+/// A typed value.
 pub(crate) fn typed<T: DeserializeOwned>(value: &Value) -> Option<T> {
-    serde_json::from_str(&value.to_string()).ok()
+    typed::from_value(value).ok()
 }
 
 /// The key of an object.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::Client;
 use settled_controller::Clock;
 use settled_controller::cache::CacheClosed;
@@ -100,7 +101,12 @@ impl Simulator {
     ///
     /// # Errors
     /// The Nodes cannot be created.
-    pub async fn start(client: Client, options: Options) -> Result<Self, StartError> {
+    pub fn start(client: Client, options: Options) -> BoxFuture<'static, Result<Self, StartError>> {
+        // Boxed, so that all of the simulation is compiled here, and not again in each program.
+        Self::started(client, options).boxed()
+    }
+
+    async fn started(client: Client, options: Options) -> Result<Self, StartError> {
         let Options { components, nodes, storage_class, clock, scenario, customs } = options;
         let informers = Arc::new(Informers::start(&client));
         let mut changes = informers.changes();

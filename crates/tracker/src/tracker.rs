@@ -23,6 +23,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use settled_watch::{Cluster, RequestError, Resources, no_answer};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::Instant;
@@ -156,7 +157,12 @@ impl Tracker {
     ///
     /// # Errors
     /// The cluster can't be asked, or it does not have a kind that was named.
-    pub async fn start(cluster: Cluster, request: Request) -> Result<Self, StartError> {
+    pub fn start(cluster: Cluster, request: Request) -> BoxFuture<'static, Result<Self, StartError>> {
+        // Boxed, so that it is compiled here, and not again in each program.
+        Box::pin(Self::started(cluster, request))
+    }
+
+    async fn started(cluster: Cluster, request: Request) -> Result<Self, StartError> {
         let Request {
             targets,
             conditions,

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLockWriteGuard, Weak};
 
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
+use kstatus::Node;
+use serde::de::{DeserializeOwned, Error as _};
 use settled_watch::stream::Decode;
 use tokio::sync::watch;
 
@@ -15,6 +16,7 @@ use crate::object::{FieldPath, ObjectKey, ObjectView};
 use crate::predicate::{Compiled, Event, EventKind};
 use crate::projection::Projection;
 use crate::resource_version::ResourceVersion;
+use crate::typed;
 
 /// Selection and decoding of a cache's objects.
 pub(super) struct Rules<T> {
@@ -51,17 +53,17 @@ impl<T: DeserializeOwned> Rules<T> {
     pub(super) fn read(&self, json: &[u8]) -> Result<Option<T>, serde_json::Error> {
         match ObjectView::parse(json) {
             Ok(object) if !self.objects.matches(&object) => Ok(None),
-            Ok(object) => self.project(&object, json).map(Some),
-            // Its error is more specific.
-            Err(_) => serde_json::from_slice(json).map(Some),
+            Ok(object) => self.project(&object).map(Some),
+            Err(error) => Err(serde_json::Error::custom(error)),
         }
     }
 
-    fn project(&self, object: &ObjectView<'_>, json: &[u8]) -> Result<T, serde_json::Error> {
-        match self.projection.keeps_all() {
-            true => serde_json::from_slice(json),
-            false => serde_json::from_slice(&self.projection.apply(object)),
+    fn project(&self, object: &ObjectView<'_>) -> Result<T, serde_json::Error> {
+        if self.projection.keeps_all() {
+            return typed::from_node(object.root());
         }
+        // What a projection writes is one checked value.
+        typed::from_node(Node::Text(&self.projection.apply(object)))
     }
 
     /// Index values of an object.
@@ -179,9 +181,9 @@ impl<T> Shared<T> {
 
 impl<T: DeserializeOwned + Send + Sync> Decoder<T> {
     /// Stores an object if it matches.
-    fn keep(&self, object: &ObjectView<'_>, json: &[u8], version: &ResourceVersion) {
+    fn keep(&self, object: &ObjectView<'_>, version: &ResourceVersion) {
         let (shared, rules) = (&*self.shared, &self.shared.rules);
-        let value = match rules.project(object, json) {
+        let value = match rules.project(object) {
             Ok(value) => value,
             Err(error) => {
                 count(&shared.counters.malformed);
@@ -216,7 +218,7 @@ impl<T: DeserializeOwned + Send + Sync> Decode for Decoder<T> {
         };
         let version = ResourceVersion::new(&object.resource_version());
         if self.shared.rules.objects.matches(&object) {
-            self.keep(&object, json, &version);
+            self.keep(&object, &version);
         } else {
             count(&counters.dropped);
             self.shared.remove(&mut self.store(), &object, &version);

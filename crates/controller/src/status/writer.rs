@@ -21,6 +21,7 @@ use super::ownership::{is_applied, other_managers};
 use crate::Clock;
 use crate::fence::Fence;
 use crate::own_writes::OwnWrites;
+use crate::typed;
 
 /// Default number of remembered objects.
 const MEMORY: usize = 4096;
@@ -503,7 +504,10 @@ where
         let mut request =
             request.map_err(|error| WriteFailure::Request { source: kube::Error::BuildRequest(error) })?;
         request.extensions_mut().insert("get");
-        match self.client.request::<K>(request).await {
+        let answer = self.client.request_text(request).await;
+        match answer
+            .and_then(|answer| typed::from_slice::<K>(answer.as_bytes()).map_err(kube::Error::SerdeError))
+        {
             Ok(object) => Ok(Some(object).filter(|object| object.meta().uid.as_deref() == Some(guard.uid))),
             Err(error) => match classify(error, "get", K::plural(&self.kind).into_owned(), 0) {
                 Answer::NotFound(error) if names_object(&error) => Ok(None),

@@ -9,6 +9,7 @@ mod removed;
 mod selectors;
 mod state;
 
+use futures::future::BoxFuture;
 use kube::Client;
 use serde::Serialize;
 use serde_json::Value;
@@ -254,7 +255,14 @@ fn is_cluster_scoped(api_version: &str, kind: &str) -> bool {
 ///
 /// # Errors
 /// The server cannot be read.
-pub async fn find(client: &Client, manifests: &[Manifest]) -> Result<Vec<Finding>, kube::Error> {
+pub fn find<'a>(
+    client: &'a Client,
+    manifests: &'a [Manifest],
+) -> BoxFuture<'a, Result<Vec<Finding>, kube::Error>> {
+    Box::pin(all(client, manifests))
+}
+
+async fn all(client: &Client, manifests: &[Manifest]) -> Result<Vec<Finding>, kube::Error> {
     let state = State::read(client).await?;
     let mut findings = Vec::new();
     for (index, manifest) in manifests.iter().enumerate() {

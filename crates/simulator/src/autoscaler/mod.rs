@@ -14,7 +14,7 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::runtime::events::EventType;
 use serde_json::{Value, json};
 use settled_controller::ObjectKey;
@@ -26,6 +26,7 @@ use self::normalize::Memory;
 use crate::controller::{Context, Controller, Error, Shared};
 use crate::informers::{AnyChange, Informers};
 use crate::meta;
+use crate::requests;
 use crate::scenario::Scenario;
 
 /// How often it looks: `--horizontal-pod-autoscaler-sync-period`.
@@ -156,21 +157,13 @@ impl Autoscalers {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
         let parameters = PatchParams::default();
         let (namespace, name) = (&target.key.namespace, &target.key.name);
-        let client = || context.client.clone();
-        match target.kind {
-            "Deployment" => {
-                let api: Api<Deployment> = Api::namespaced(client(), namespace);
-                api.patch_scale(name, &parameters, &patch).await.map(drop)
-            }
-            "StatefulSet" => {
-                let api: Api<StatefulSet> = Api::namespaced(client(), namespace);
-                api.patch_scale(name, &parameters, &patch).await.map(drop)
-            }
-            _ => {
-                let api: Api<ReplicaSet> = Api::namespaced(client(), namespace);
-                api.patch_scale(name, &parameters, &patch).await.map(drop)
-            }
-        }
+        let kind = match target.kind {
+            "Deployment" => requests::of::<Deployment>(namespace),
+            "StatefulSet" => requests::of::<StatefulSet>(namespace),
+            _ => requests::of::<ReplicaSet>(namespace),
+        };
+        let request = kind.patch_subresource("scale", name, &parameters, &patch);
+        requests::send(&context.client, request).await.map(drop)
     }
 
     fn proposals(

@@ -7,13 +7,14 @@ use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeDaemonEndpoints, NodeSta
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use settled_controller::Clock;
 
 use super::spec::NodeSpec;
 use super::status;
 use crate::meta;
+use crate::requests;
 
 /// The namespace of the leases of kubelets.
 pub(super) const LEASES: &str = "kube-node-lease";
@@ -26,7 +27,7 @@ pub(crate) async fn create(
     nodes: &[NodeSpec],
     clock: &Clock,
 ) -> Result<(), (String, kube::Error)> {
-    let api: Api<Node> = Api::all(client.clone());
+    let kind = requests::of::<Node>("");
     for (number, spec) in nodes.iter().enumerate() {
         let failed = |source| (spec.name.clone(), source);
         let mut labels = spec.labels.clone();
@@ -50,23 +51,29 @@ pub(crate) async fn create(
             }),
             ..Node::default()
         };
-        let created = match api.create(&PostParams::default(), &node).await {
+        let request = kind.create(&PostParams::default(), requests::body(&node).map_err(failed)?);
+        let created = match requests::send(client, request).await {
             Ok(created) => created,
             Err(kube::Error::Api(status)) if status.code == 409 => continue,
             Err(error) => return Err(failed(error)),
         };
+        let created: Node =
+            requests::view(&created).and_then(|created| requests::read(&created)).map_err(failed)?;
         let status = status(spec, number, clock);
         let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status(&spec.name, &PatchParams::default(), &patch).await.map_err(failed)?;
+        let request = kind.patch_subresource("status", &spec.name, &PatchParams::default(), &patch);
+        requests::send(client, request).await.map_err(failed)?;
         // Servers give new Nodes the taint that they are not ready.
         let has = created.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
         if has != spec.taints {
             let patch = Patch::Merge(json!({"spec": {"taints": spec.taints}}));
-            api.patch(&spec.name, &PatchParams::default(), &patch).await.map_err(failed)?;
+            let request = kind.patch(&spec.name, &PatchParams::default(), &patch);
+            requests::send(client, request).await.map_err(failed)?;
         }
         let lease = lease(&created, clock);
-        let leases: Api<Lease> = Api::namespaced(client.clone(), LEASES);
-        match leases.create(&PostParams::default(), &lease).await {
+        let body = requests::body(&lease).map_err(failed)?;
+        let request = requests::of::<Lease>(LEASES).create(&PostParams::default(), body);
+        match requests::send(client, request).await {
             Ok(_) => {}
             // The namespace may not be there yet, and nothing depends on the lease.
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 409) => {}

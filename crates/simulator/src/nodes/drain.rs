@@ -50,7 +50,7 @@ pub(super) async fn drain(
     }
     if selector::label(node.metadata.annotations.as_ref(), DRAIN).is_none() {
         let patch = json!({"metadata": {"annotations": {DRAIN: "true"}}, "spec": {"unschedulable": true}});
-        return match context.patch_global(key, node, patch).await {
+        return match context.patch(key, node, patch).await {
             Err(error) if Error::is_code(&error, 409) => Ok(None),
             Err(error) => Err(error.into()),
             Ok(_) => Ok(None),

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::runtime::events::EventType;
 use serde_json::json;
 use settled_controller::ObjectKey;
@@ -23,6 +23,7 @@ use crate::controller::{Context, Controller, Error, Shared};
 use crate::informers::{AnyChange, Informers};
 use crate::meta;
 use crate::pod as pods;
+use crate::requests;
 use crate::scenario::{NodeScript, Scenario};
 
 /// The controller of Nodes.
@@ -141,9 +142,9 @@ impl NodeLifecycle {
 
 /// Renews the lease of a kubelet.
 async fn renew(node: &Node, at: Timestamp, context: &Context) -> Result<(), Error> {
-    let api: Api<Lease> = Api::namespaced(context.client.clone(), LEASES);
     let patch = Patch::Merge(json!({"spec": {"renewTime": MicroTime(at)}}));
-    match api.patch(meta::name(node), &PatchParams::default(), &patch).await {
+    let request = requests::of::<Lease>(LEASES).patch(meta::name(node), &PatchParams::default(), &patch);
+    match requests::send(&context.client, request).await {
         Ok(_) => Ok(()),
         Err(error) if Error::is_code(&error, 404) => Ok(()),
         Err(error) => Err(error.into()),
@@ -194,7 +195,7 @@ impl Controller for NodeLifecycle {
         let has = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
         if wanted != has {
             let taints = (!wanted.is_empty()).then_some(&wanted);
-            match context.patch_global(key, &*node, json!({"spec": {"taints": taints}})).await {
+            match context.patch(key, &*node, json!({"spec": {"taints": taints}})).await {
                 // The conditions were just written: the watch shows the new version.
                 Err(error) if Error::is_code(&error, 409) => return Ok(Next::AwaitChange),
                 patched => drop(patched?),

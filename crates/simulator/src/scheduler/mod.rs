@@ -317,7 +317,7 @@ async fn reserve_volume(
         "metadata": {"annotations": {matching::BOUND_BY_CONTROLLER: "yes"}},
         "spec": {"claimRef": meta::reference(claim)},
     });
-    context.patch_global(key, volume, patch).await?;
+    context.patch(key, volume, patch).await?;
     Ok(())
 }
 

@@ -244,7 +244,7 @@ impl Binder {
             if reference.is_none() {
                 patch["metadata"] = json!({"annotations": {BOUND_BY_CONTROLLER: "yes"}});
             }
-            volume = context.patch_global(key, &volume, patch).await?;
+            volume = context.patch(key, &volume, patch).await?;
         }
         let status = PersistentVolumeStatus {
             phase: Some("Bound".to_owned()),

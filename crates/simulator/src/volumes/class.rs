@@ -5,9 +5,11 @@ use std::sync::Arc;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{ListParams, PostParams};
+use settled_controller::typed;
 
 use crate::meta;
+use crate::requests;
 use crate::selector;
 
 /// The annotation of the default class.
@@ -33,8 +35,13 @@ pub(super) fn default(classes: &[Arc<StorageClass>]) -> Option<Arc<StorageClass>
 
 /// Creates a default class, unless there is one.
 pub(crate) async fn create_default(client: &Client) -> Result<(), kube::Error> {
-    let api: Api<StorageClass> = Api::all(client.clone());
-    if api.list(&ListParams::default()).await?.items.iter().any(is_default) {
+    let kind = requests::of::<StorageClass>("");
+    let answer = requests::send(client, kind.list(&ListParams::default())).await?;
+    let classes: Vec<StorageClass> = match requests::view(&answer)?.root().get("items") {
+        Some(items) => typed::from_node(items).map_err(kube::Error::SerdeError)?,
+        None => Vec::new(),
+    };
+    if classes.iter().any(is_default) {
         return Ok(());
     }
     let class = StorageClass {
@@ -49,7 +56,8 @@ pub(crate) async fn create_default(client: &Client) -> Result<(), kube::Error> {
         allow_volume_expansion: Some(true),
         ..StorageClass::default()
     };
-    match api.create(&PostParams::default(), &class).await {
+    let request = kind.create(&PostParams::default(), requests::body(&class)?);
+    match requests::send(client, request).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         Err(error) => Err(error),

@@ -1,7 +1,7 @@
 //! Phases of volumes: available, bound, released; and what becomes of those whose claims are gone (`syncVolume`).
 
-use k8s_openapi::api::core::v1::PersistentVolume;
-use kube::api::{Api, DeleteParams, Preconditions};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kube::api::{DeleteParams, GetParams, Preconditions};
 use serde_json::json;
 use settled_controller::ObjectKey;
 use settled_controller::status::StatusWriter;
@@ -13,6 +13,7 @@ use super::provisioner::PROVISIONED_BY;
 use crate::controller::{Context, Controller, Error, Shared};
 use crate::informers::{AnyChange, Informers};
 use crate::meta;
+use crate::requests;
 use crate::selector;
 
 /// The controller of volumes.
@@ -90,10 +91,13 @@ async fn is_claimed(volume: &PersistentVolume, context: &Context) -> Result<bool
         return Ok(false);
     };
     let namespace = reference.namespace.as_deref().unwrap_or_default();
-    let api: Api<k8s_openapi::api::core::v1::PersistentVolumeClaim> =
-        Api::namespaced(context.client.clone(), namespace);
-    let claim = api.get_opt(reference.name.as_deref().unwrap_or_default()).await?;
-    Ok(claim.is_some_and(|claim| claim.metadata.uid == reference.uid))
+    let name = reference.name.as_deref().unwrap_or_default();
+    let request = requests::of::<PersistentVolumeClaim>(namespace).get(name, &GetParams::default());
+    match requests::send(&context.client, request).await {
+        Ok(claim) => Ok(requests::view(&claim)?.uid() == reference.uid.as_deref().unwrap_or_default()),
+        Err(error) if Error::is_code(&error, 404) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl Controller for VolumePhases {
@@ -143,7 +147,7 @@ impl Controller for VolumePhases {
                     }
                     false => json!({"spec": {"claimRef": {"uid": null}}}),
                 };
-                context.patch_global(key, &*volume, patch).await?;
+                context.patch(key, &*volume, patch).await?;
             }
             State::Released => {
                 let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -153,12 +157,12 @@ impl Controller for VolumePhases {
                 }
                 self.set(key, &volume, "Released", context).await?;
                 if policy(&volume) == "Delete" {
-                    let api: Api<PersistentVolume> = Api::all(context.client.clone());
                     let preconditions =
                         Preconditions { uid: volume.metadata.uid.clone(), resource_version: None };
                     let parameters =
                         DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-                    match api.delete(&key.name, &parameters).await {
+                    let request = requests::of::<PersistentVolume>("").delete(&key.name, &parameters);
+                    match requests::send(&context.client, request).await {
                         Ok(_) => {}
                         Err(error) if Error::is_code(&error, 404) || Error::is_code(&error, 409) => {}
                         Err(error) => return Err(error.into()),

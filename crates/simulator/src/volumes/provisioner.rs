@@ -81,7 +81,7 @@ impl Provisioner {
         if matching::compare(size, Some(wanted)) == std::cmp::Ordering::Less {
             let note = format!("External resizer is resizing volume {}", meta::name(&*volume));
             context.event(claim, EventType::Normal, "Resizing", "Resizing", note);
-            context.patch_global(key, &*volume, json!({"spec": {"capacity": {"storage": wanted}}})).await?;
+            context.patch(key, &*volume, json!({"spec": {"capacity": {"storage": wanted}}})).await?;
         }
         let mut status = claim.status.clone().unwrap_or_default();
         status.capacity.get_or_insert_default().insert("storage".to_owned(), wanted.clone());
@@ -164,7 +164,7 @@ impl Controller for Provisioner {
         if let Some(left) = self.left(&claim, context) {
             return Ok(Next::RequeueAfter(left));
         }
-        match context.create_global(key, &volume_for(&claim, &class)).await {
+        match context.create(key, &volume_for(&claim, &class)).await {
             Ok(_) => {
                 let note = format!("Successfully provisioned volume {name}");
                 context.event(
