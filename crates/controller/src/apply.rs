@@ -17,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{Patch, PatchParams};
+use kube::core::Status;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -287,7 +288,7 @@ impl Applier {
 fn refused(name: &str, error: kube::Error) -> ApplyError {
     let name = name.to_owned();
     match error {
-        kube::Error::Api(status) if status.code == 409 => {
+        kube::Error::Api(status) if has_conflicting_managers(&status) => {
             ApplyError::Conflict { name, message: status.message.clone() }
         }
         kube::Error::Api(status) if is_denied(&status) => {
@@ -295,6 +296,12 @@ fn refused(name: &str, error: kube::Error) -> ApplyError {
         }
         source => ApplyError::Request { name, source: Box::new(source) },
     }
+}
+
+/// Whether other managers own fields. Any other conflict is over at the next attempt: the object changed meanwhile.
+fn has_conflicting_managers(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 409 && causes.into_iter().any(|cause| cause.reason == "FieldManagerConflict")
 }
 
 fn to_value<K: Serialize>(object: &K, name: &str) -> Result<Value, ApplyError> {

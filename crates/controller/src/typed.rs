@@ -5,12 +5,13 @@
 
 use std::borrow::Cow;
 
-use kstatus::{Elements, Members, Node, NodeKind as Kind};
-use serde::de::value::{BorrowedStrDeserializer, StringDeserializer};
+use kstatus::{Elements, Entries, Key, Node, NodeKind as Kind};
+use serde::de::value::StringDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, IntoDeserializer as _,
     MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
 };
+use serde::forward_to_deserialize_any;
 use serde_json::{Error, Value};
 
 use crate::ObjectView;
@@ -224,7 +225,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.0.kind() {
-            Kind::Map => visitor.visit_map(Fields { members: self.0.members(), next: None }),
+            Kind::Map => visitor.visit_map(Fields { entries: self.0.entries(), next: None }),
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -266,6 +267,13 @@ struct Items<'de> {
     read: usize,
 }
 
+impl Items<'_> {
+    #[cold]
+    fn within(&self, error: &Error) -> Error {
+        within(&format!("[{}]", self.read - 1), error)
+    }
+}
+
 impl<'de> SeqAccess<'de> for Items<'de> {
     type Error = Error;
 
@@ -274,36 +282,95 @@ impl<'de> SeqAccess<'de> for Items<'de> {
         self.read += 1;
         match seed.deserialize(Reader(element)) {
             Ok(value) => Ok(Some(value)),
-            Err(error) => Err(within(&format!("[{}]", self.read - 1), &error)),
+            Err(error) => Err(self.within(&error)),
         }
     }
 }
 
 /// The members of a map.
 struct Fields<'de> {
-    members: Members<'de>,
+    entries: Entries<'de>,
     /// The member whose key was read.
-    next: Option<(Cow<'de, str>, Node<'de>)>,
+    next: Option<(Key<'de>, Node<'de>)>,
+}
+
+impl<'de> Fields<'de> {
+    fn key(&mut self) -> Option<Name<'de>> {
+        self.next = self.entries.next();
+        self.next.map(|(key, _)| Name(key))
+    }
+
+    fn value(&self) -> Result<Reader<'de>, Error> {
+        match self.next {
+            Some((_, value)) => Ok(Reader(value)),
+            None => Err(Error::custom("a value is read before its key")),
+        }
+    }
+
+    #[cold]
+    fn within(&self, error: &Error) -> Error {
+        within(&self.next.map(|(key, _)| key.text()).unwrap_or_default(), error)
+    }
 }
 
 impl<'de> MapAccess<'de> for Fields<'de> {
     type Error = Error;
 
     fn next_key_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        self.next = self.members.next();
-        match &self.next {
-            Some((Cow::Borrowed(key), _)) => seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some),
-            Some((Cow::Owned(key), _)) => seed.deserialize(StringDeserializer::new(key.clone())).map(Some),
+        match self.key() {
+            Some(key) => seed.deserialize(key).map(Some),
             None => Ok(None),
         }
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Error> {
-        let Some((key, value)) = self.next.take() else { return Err(no_key()) };
-        match seed.deserialize(Reader(value)) {
+        let value = self.value()?;
+        match seed.deserialize(value) {
             Ok(value) => Ok(value),
-            Err(error) => Err(within(&key, &error)),
+            Err(error) => Err(self.within(&error)),
         }
+    }
+}
+
+/// The key of a member.
+struct Name<'de>(Key<'de>);
+
+/// Keys that are numbers are written as text.
+macro_rules! numbers {
+    ($($method:ident)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            let text = self.0.text();
+            match (text.parse::<u64>(), text.parse::<i64>()) {
+                (Ok(number), _) => visitor.visit_u64(number),
+                (_, Ok(number)) => visitor.visit_i64(number),
+                _ => visitor.visit_str(&text),
+            }
+        })*
+    };
+}
+
+impl<'de> Deserializer<'de> for Name<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_str(&self.0.text())
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    numbers! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32
+        deserialize_u64 deserialize_u128
+    }
+
+    forward_to_deserialize_any! {
+        bool f32 f64 char str string bytes byte_buf option unit unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
 
@@ -345,11 +412,6 @@ impl<'de> VariantAccess<'de> for Reader<'de> {
     ) -> Result<V::Value, Error> {
         self.deserialize_map(visitor)
     }
-}
-
-#[cold]
-fn no_key() -> Error {
-    Error::custom("a value is read before its key")
 }
 
 /// The error of a value below `place`.
@@ -394,7 +456,8 @@ mod tests {
         shapes: Vec<Shape>,
         letter: char,
         pair: (bool, Option<i8>),
-        by_number: BTreeMap<String, u16>,
+        by_name: BTreeMap<String, u16>,
+        by_number: BTreeMap<i16, bool>,
         unit: (),
         large: u64,
         small: i64,
@@ -423,7 +486,7 @@ mod tests {
     fn as_serde_json_reads() {
         same::<All>(&json!({
             "shapes": ["Empty", {"Circle": 2}, {"Circle": 0.5}, {"Line": [1, -2]}, {"Box": {"wide": 3}}],
-            "letter": "\u{e9}", "pair": [true, null], "byNumber": {"1": 1, "a\"b": 65535}, "unit": null,
+            "letter": "\u{e9}", "pair": [true, null], "byName": {"1": 1, "a\"b": 65535}, "byNumber": {"-3": true, "12": false}, "unit": null,
             "large": u64::MAX, "small": i64::MIN, "fraction": 1.5e3, "any": {"a": [1, -1, 1.25, "x\ny", null, true, u64::MAX, {}]},
             "more": {"ignored": [1]},
         }));

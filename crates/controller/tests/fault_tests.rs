@@ -18,6 +18,16 @@ fn no_fault_makes_a_site_lie() {
     }
 }
 
+/// Exploring all of it found these. A conflict is not always about the owner of a field; and a watch that is behind gets there although
+/// the controller writes again and again.
+#[test]
+fn a_site_gets_over_what_was_found() {
+    for schedule in ["conflict@1 conflict@3", "conflict@1 conflict@2", "stale(1)@8 edit@8"] {
+        let failures = site::scenario::replay_edited(&schedule.parse().unwrap()).unwrap();
+        assert!(failures.is_empty(), "{schedule}: {failures:?}");
+    }
+}
+
 #[test]
 fn no_fault_makes_a_load_balancer_lie() {
     assert_clean(&load_balancer::scenario::explore_all(&Options::share(30)).unwrap());

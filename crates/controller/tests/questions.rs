@@ -1,4 +1,4 @@
-//! The answers of docs/controller.md to questions of controller authors, as the example shows them.
+//! The answers of docs/controller/questions.md to questions of controller authors, as the example shows them.
 
 #[allow(unreachable_pub, reason = "the example is a program of its own")]
 #[path = "../examples/questions/change_feed.rs"]

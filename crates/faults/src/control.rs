@@ -61,6 +61,8 @@ pub(crate) struct Inner<W> {
     /// Those of them in the present phase.
     phase_changes: usize,
     pub(crate) changed_at: Instant,
+    /// The time of the last write, and the number of writes at that time.
+    burst: (Instant, u32),
     /// It does not become idle.
     pub(crate) overrun: bool,
     pub(crate) edits_done: usize,
@@ -172,6 +174,8 @@ pub(crate) enum Writer<'a> {
 pub(crate) struct Write {
     pub(crate) place: Place,
     pub(crate) faults: Vec<Fault>,
+    /// How long it takes.
+    pub(crate) takes: Duration,
 }
 
 impl Write {
@@ -201,6 +205,7 @@ impl<W: World> Control<W> {
             changes: 0,
             phase_changes: 0,
             changed_at: now,
+            burst: (now, 0),
             overrun: false,
             edits_done,
             edited: Vec::new(),
@@ -324,6 +329,7 @@ impl<W: World> Control<W> {
             self.schedule.at(place).filter(|fault| !call || fault.befalls_calls()).collect();
         let now = Instant::now();
         let until = now + self.options.fault_window;
+        let takes = inner.takes(now, self.options.fault_window);
         let number = |number: &u32| usize::try_from(*number).unwrap_or(usize::MAX);
         let mut notes = Vec::new();
         for fault in &faults {
@@ -356,7 +362,7 @@ impl<W: World> Control<W> {
             self.note(Actor::Fault, Some(place), || note);
         }
         wakers.into_iter().for_each(Waker::wake);
-        Write { place, faults }
+        Write { place, faults, takes }
     }
 
     /// Counts a write of a Lease or an Event.
@@ -364,7 +370,8 @@ impl<W: World> Control<W> {
         let mut inner = self.inner();
         inner.auxiliary += 1;
         let place = Place { write: inner.writes, auxiliary: inner.auxiliary };
-        Write { place, faults: self.schedule.at(place).filter(|fault| fault.befalls_auxiliary()).collect() }
+        let faults = self.schedule.at(place).filter(|fault| fault.befalls_auxiliary()).collect();
+        Write { place, faults, takes: Duration::ZERO }
     }
 
     /// Records a write of a Lease or an Event. Returns whether faults are injected there: not at renewals of a Lease after the
@@ -488,6 +495,14 @@ impl<W: World> Control<W> {
 }
 
 impl<W: World> Inner<W> {
+    /// How long a write takes. Most take no time; but whoever writes without an end does not outrun the faults, which end when time passes.
+    fn takes(&mut self, now: Instant, fault_window: Duration) -> Duration {
+        const BURST: u32 = 50;
+        let (at, writes) = self.burst;
+        self.burst = (now, if at == now { writes + 1 } else { 1 });
+        if self.burst.1.is_multiple_of(BURST) { fault_window } else { Duration::ZERO }
+    }
+
     fn violate(&mut self, violation: Violation) {
         let known = self.violations.iter().any(|known| known.check == violation.check);
         if known || self.violations.len() >= MAX_VIOLATIONS {

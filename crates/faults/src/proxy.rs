@@ -271,6 +271,9 @@ impl<W: World> Call<W> {
 
 /// Injects faults before a write is performed.
 pub(crate) async fn before<W: World>(control: &Arc<Control<W>>, write: &Write) {
+    if !write.takes.is_zero() {
+        tokio::time::sleep(write.takes).await;
+    }
     if write.has(Fault::Edit) {
         edits::perform_next(control).await;
     }

@@ -19,9 +19,10 @@ pub(crate) async fn send(client: &Client, request: Prepared) -> Result<String, k
     client.request_text(request.map_err(kube::Error::BuildRequest)?).await
 }
 
-/// An object as a body.
+/// An object as a body. Statuses are compared as values: of each kind there is that writer already.
 pub(crate) fn body(object: &impl Serialize) -> Result<Vec<u8>, kube::Error> {
-    serde_json::to_vec(object).map_err(kube::Error::SerdeError)
+    let value = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
+    serde_json::to_vec(&value).map_err(kube::Error::SerdeError)
 }
 
 /// The object of an answer.

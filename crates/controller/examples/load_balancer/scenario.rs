@@ -112,9 +112,15 @@ fn checked(name: &str) -> Scenario<Network> {
         .condition(CONDITION)
         .claims(addresses)
         .grants(addresses)
-        .ready_means(|service, _| match published(service) {
-            None if service["spec"]["type"] == "LoadBalancer" => Err("it has no address".to_owned()),
-            _ => Ok(()),
+        // The server takes the address out of the status when the type changes, and leaves the condition. Services have no generation:
+        // if the type is back before the controller saw that, the address is still announced.
+        .ready_means(|service, view| {
+            let uid = service["metadata"]["uid"].as_str().unwrap_or_default();
+            let has_none = published(service).is_none() && view.world().of(uid).next().is_none();
+            match has_none && service["spec"]["type"] == "LoadBalancer" {
+                true => Err("it has no address".to_owned()),
+                false => Ok(()),
+            }
         })
         // Allocated by the server.
         .ignore("/spec/clusterIP")
@@ -227,6 +233,7 @@ pub fn explore_all(options: &Options) -> Result<Vec<Report>, ExploreError> {
         explore(start, &contended(), &in_order)?,
         explore(start, &replaced(), &in_order)?,
         explore(start, &exhausted(), &in_order)?,
-        explore(start, &stripped(), &patient)?,
+        // No order of writes keeps a user from removing the finalizer in the middle of it.
+        explore(start, &stripped(), &in_order)?,
     ])
 }

@@ -1,4 +1,4 @@
-//! Answers to questions of controller authors, each shown on a server in the process; docs/controller.md has the words:
+//! Answers to questions of controller authors, each shown on a server in the process; docs/controller/questions.md has the words:
 //!
 //! ```sh
 //! cargo run --package settled-controller --example questions

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use settled_apiserver::{Controller, Controllers};
 use settled_controller::Clock;
-use settled_controller::faults::{Context, ExploreError, Options, Report, Scenario, explore};
+use settled_controller::faults::{
+    Context, ExploreError, Failure, Options, Report, Scenario, Schedule, explore, replay,
+};
 use settled_controller::health::Health;
 use settled_controller::metrics::Metrics;
 use settled_controller::run::{Runtime, Shutdown};
@@ -62,6 +64,11 @@ fn denied() -> Scenario {
         .object(site("Hello"))
         .patch("v1", "ResourceQuota", "default/few", json!({"spec": few("9")}))
         .delete("example.com/v1", "Site", "default/shop")
+}
+
+/// Runs the first scenario with the faults of a schedule.
+pub fn replay_edited(schedule: &Schedule) -> Result<Vec<Failure>, ExploreError> {
+    replay(start, &edited(), schedule, &Options::default())
 }
 
 /// Explores all of it.
