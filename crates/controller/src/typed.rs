@@ -1,6 +1,6 @@
 //! Typed values from JSON nodes.
 //!
-//! Reading text and checking it is done by [`ObjectView`](crate::ObjectView), once for all types. A reader that is generic over its
+//! Reading text and checking it is done by [`ObjectView`], once for all types. A reader that is generic over its
 //! input, as those of `serde_json`, is compiled again for every type of Kubernetes: that was a fifth of a program with many of them.
 
 use std::borrow::Cow;
