@@ -110,6 +110,8 @@ pub struct Cloud {
     pub is_api_lost: bool,
     /// How many calls fail before the next one succeeds.
     pub failing_calls: u32,
+    /// Calls that are refused for good: `step`, `delete`.
+    pub refused_calls: BTreeSet<String>,
     /// How many hosts there may be.
     pub quota: Option<usize>,
     /// Names of creations that failed on purpose, by Machine: how many.

@@ -50,7 +50,8 @@ impl<A: Access> SimulatedProvider<A> {
         let runs_from = now + self.latency.of(self.latency.create, request.key.as_str());
         let joins = config("neverJoins").and_then(Value::as_bool) != Some(true);
         SimulatedHost {
-            id: format!("simulated://{}", request.key),
+            // A new host has another id, also one for the same Machine.
+            id: format!("simulated://{}/{}", request.key, cloud.last_address),
             machine: request.machine.clone(),
             node_name: desired.node_name.clone(),
             labels: desired.labels.clone(),
@@ -98,6 +99,17 @@ fn view(host: &SimulatedHost, now: Timestamp) -> Host {
             ("size".to_owned(), host.size.clone()),
         ]),
         node_name: host.node_name.clone(),
+    }
+}
+
+/// Fails if the cloud refuses a call for good.
+fn refuse(cloud: &Cloud, call: &str) -> Result<(), ProviderError> {
+    match cloud.refused_calls.contains(call) {
+        true => Err(ProviderError::terminal(
+            ErrorReason::InvalidConfiguration,
+            format!("{call} is not permitted"),
+        )),
+        false => Ok(()),
     }
 }
 
@@ -273,6 +285,7 @@ impl<A: Access> Provider for SimulatedProvider<A> {
             let action = format!("{step} on the host of {}", request.key);
             self.cloud
                 .change(&action, |cloud| {
+                    refuse(cloud, "step")?;
                     let Some(host) = cloud.hosts.get_mut(request.key.as_str()) else {
                         return Err(ProviderError::Transient("there is no host".to_owned()));
                     };
@@ -298,16 +311,17 @@ impl<A: Access> Provider for SimulatedProvider<A> {
             let now = self.clock.now();
             self.cloud
                 .change(&format!("delete the host of {key}"), |cloud| {
+                    refuse(cloud, "delete")?;
                     cloud.sweep(now);
                     cloud.failed_creates.remove(key.as_str());
-                    let Some(host) = cloud.hosts.get_mut(key.as_str()) else { return Progress::Done };
+                    let Some(host) = cloud.hosts.get_mut(key.as_str()) else { return Ok(Progress::Done) };
                     let gone = *host
                         .gone_from
                         .get_or_insert_with(|| now + self.latency.of(self.latency.delete, key.as_str()));
                     cloud.sweep(now);
-                    Self::pending(now, gone)
+                    Ok(Self::pending(now, gone))
                 })
-                .await
+                .await?
         }
         .boxed()
     }

@@ -11,7 +11,7 @@ use super::common::{ErrorReason, MachineAddress, MachineVersions, Metadata, Prov
 use super::schemas;
 
 /// Conditions of a Machine.
-#[derive(Clone, Copy, ConditionType)]
+#[derive(Clone, Copy, ConditionType, Debug, Eq, PartialEq)]
 pub enum MachineCondition {
     /// A provider accepts the configuration.
     Accepted,
@@ -154,6 +154,9 @@ pub struct MachineDrain {
     /// When it began.
     #[schemars(schema_with = "schemas::time")]
     pub started_at: Time,
+    /// Whether the controller cordoned the Node: it uncordons it then.
+    #[serde(default)]
+    pub cordoned: bool,
     /// Whether all Pods are gone, or the time is over.
     #[serde(default)]
     pub completed: bool,
@@ -178,6 +181,9 @@ pub struct MachineStatus {
     /// The host, by the provider's name for it.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
     pub provider_id: Option<String>,
+    /// `apiVersion/kind` of the provider's configuration: who has the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
     /// The Host object that is claimed for the Machine, by providers with a pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,

@@ -40,11 +40,11 @@ pub const DEPLOYMENT_LABEL: &str = "cluster.settled.dev/deployment-name";
 pub const TEMPLATE_HASH_LABEL: &str = "cluster.settled.dev/template-hash";
 /// Annotation of MachineSets: the revision of their MachineDeployment.
 pub const REVISION_ANNOTATION: &str = "cluster.settled.dev/revision";
-/// Annotation of MachineSets: the replicas that their MachineDeployment wants altogether.
-pub const DESIRED_ANNOTATION: &str = "cluster.settled.dev/desired-replicas";
 /// Annotation of Nodes: `namespace/name` of their Machine.
 pub const MACHINE_ANNOTATION: &str = "cluster.settled.dev/machine";
 /// Annotation of Machines: this one is deleted first when its MachineSet shrinks. The stock autoscaler sets it.
 pub const DELETE_ANNOTATION: &str = "cluster.settled.dev/delete-machine";
 /// Annotation: the controllers leave the object alone.
 pub const PAUSED_ANNOTATION: &str = "cluster.settled.dev/paused";
+/// Annotation of MachineSets: no Machine is created in place of one that is deleted.
+pub const NO_CREATE_ANNOTATION: &str = "cluster.settled.dev/disable-machine-create";

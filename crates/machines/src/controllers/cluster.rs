@@ -1,0 +1,156 @@
+//! Clusters: endpoint, readiness, and the order of deletion.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use settled_controller::ObjectKey;
+use settled_controller::conditions::Conditions;
+use settled_controller::status::StatusWriter;
+use settled_controller::worker::Next;
+
+use super::controller::{Context, Controller, Error, GROUP_BATCH, Shared, status_writer};
+use super::informers::{AnyChange, Informers};
+use super::meta;
+use crate::plan::{ClusterFacts, ClusterPlan, plan_cluster};
+use crate::types::{
+    CLUSTER_FINALIZER, Cluster, ClusterCondition, ClusterPhase, ClusterStatus, Machine, MachineDeployment,
+    MachineSet,
+};
+
+/// The controller of Clusters.
+pub(super) struct Clusters {
+    status: StatusWriter<Cluster>,
+}
+
+impl Clusters {
+    pub(super) fn new(shared: &Shared) -> Self {
+        Self { status: status_writer(shared, Self::NAME) }
+    }
+}
+
+/// What makes Machines of a Cluster.
+struct Groups {
+    deployments: Vec<Arc<MachineDeployment>>,
+    sets: Vec<Arc<MachineSet>>,
+}
+
+impl Groups {
+    fn of(key: &ObjectKey, informers: &Informers) -> Self {
+        let is_of = |name: &Option<String>| name.as_deref() == Some(&*key.name);
+        let mut deployments = informers.in_namespace::<MachineDeployment>(&key.namespace);
+        deployments.retain(|deployment| is_of(&deployment.spec.template.spec.cluster_name));
+        let mut sets = informers.in_namespace::<MachineSet>(&key.namespace);
+        sets.retain(|set| is_of(&set.spec.template.spec.cluster_name));
+        Self { deployments, sets }
+    }
+}
+
+fn status(cluster: &Cluster, plan: ClusterPlan, context: &Context) -> Result<ClusterStatus, Error> {
+    let recorded = cluster.status.clone().unwrap_or_default();
+    let observed = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let mut conditions =
+        Conditions::<ClusterCondition>::new(observed, cluster.metadata.generation, &context.clock);
+    let (ready, total) = plan.control_plane;
+    let workers = (plan.ready - ready, plan.machines - total);
+    // A control plane without machines of its own is served elsewhere: its endpoint is declared.
+    let is_serving = !plan.endpoints.is_empty() && ready == total;
+    let message = format!("{ready} of {total} machines of the control plane are ready");
+    let reason = if is_serving { "Ready" } else { "NotReady" };
+    conditions.set(ClusterCondition::ControlPlaneReady, is_serving, reason, message.clone());
+    let are_ready = workers.0 == workers.1;
+    let reason = if are_ready { "Ready" } else { "NotReady" };
+    let text = format!("{} of {} other machines are ready", workers.0, workers.1);
+    conditions.set(ClusterCondition::WorkersReady, are_ready, reason, text.clone());
+    let is_paused = cluster.spec.paused || meta::is_paused(cluster);
+    let reason = if is_paused { "Paused" } else { "NotPaused" };
+    conditions.set(ClusterCondition::Paused, is_paused, reason, "");
+    let phase = match () {
+        () if meta::is_deleting(cluster) => ClusterPhase::Deleting,
+        () if plan.endpoints.is_empty() => ClusterPhase::Provisioning,
+        () => ClusterPhase::Provisioned,
+    };
+    if phase == ClusterPhase::Deleting {
+        conditions.reconciling("Deleting", format!("{} machines are left", plan.machines));
+    } else if !is_serving {
+        conditions.reconciling("ControlPlaneNotReady", message);
+    } else if !are_ready {
+        conditions.reconciling("WorkersNotReady", text);
+    }
+    Ok(ClusterStatus {
+        observed_generation: cluster.metadata.generation,
+        phase: Some(phase),
+        api_endpoints: plan.endpoints,
+        version: plan.version,
+        machines: meta::count(plan.machines),
+        ready_machines: meta::count(plan.ready),
+        conditions: conditions.finish()?,
+        ..recorded
+    })
+}
+
+impl Controller for Clusters {
+    const NAME: &'static str = "cluster-controller";
+    const BATCH: Duration = GROUP_BATCH;
+
+    fn wake(&self, change: &AnyChange, _informers: &Informers) -> Vec<ObjectKey> {
+        let of = |namespace: &str, name: Option<&String>| {
+            name.map(|name| ObjectKey::new(namespace, name)).into_iter().collect()
+        };
+        match change {
+            AnyChange::Cluster(change) => vec![change.key.clone()],
+            AnyChange::Machine(change) => {
+                let machine = change.new.as_ref().or(change.old.as_ref());
+                of(&change.key.namespace, machine.and_then(|machine| machine.spec.cluster_name.as_ref()))
+            }
+            AnyChange::MachineSet(change) => {
+                let set = change.new.as_ref().or(change.old.as_ref());
+                of(&change.key.namespace, set.and_then(|set| set.spec.template.spec.cluster_name.as_ref()))
+            }
+            AnyChange::MachineDeployment(change) => {
+                let deployment = change.new.as_ref().or(change.old.as_ref());
+                let name =
+                    deployment.and_then(|deployment| deployment.spec.template.spec.cluster_name.as_ref());
+                of(&change.key.namespace, name)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Next, Error> {
+        let informers = &*context.informers;
+        let Some(cluster) = informers.clusters.get(key) else { return Ok(Next::AwaitChange) };
+        let has_finalizer =
+            cluster.metadata.finalizers.iter().flatten().any(|name| name == CLUSTER_FINALIZER);
+        let is_deleting = meta::is_deleting(&*cluster);
+        if !has_finalizer {
+            if !is_deleting {
+                context.finalize(key, &*cluster, CLUSTER_FINALIZER, true).await?;
+            }
+            return Ok(Next::AwaitChange);
+        }
+        let groups = Groups::of(key, informers);
+        let machines = informers.machines_of_cluster(key);
+        let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
+        let count = groups.deployments.len() + groups.sets.len();
+        let plan = plan_cluster(&ClusterFacts { cluster: &cluster, machines: &machines, groups: count });
+        if plan.is_gone {
+            context.finalize(key, &*cluster, CLUSTER_FINALIZER, false).await?;
+            return Ok(Next::AwaitChange);
+        }
+        context.write_status(key, &self.status, &cluster, &status(&cluster, plan.clone(), context)?).await?;
+        if plan.delete_groups {
+            for deployment in groups.deployments.iter().filter(|group| !meta::is_deleting(&***group)) {
+                context.delete(key, &**deployment).await?;
+            }
+            for set in groups.sets.iter().filter(|group| !meta::is_deleting(&***group)) {
+                context.delete(key, &**set).await?;
+            }
+        }
+        for machine in machines {
+            if plan.delete.iter().any(|name| name == meta::name(machine)) {
+                context.delete(key, machine).await?;
+            }
+        }
+        Ok(Next::AwaitChange)
+    }
+}

@@ -1,0 +1,381 @@
+//! Machines: observes a host and its Node, stores what was decided, and performs the next action.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{Api, EvictParams};
+use settled_controller::ObjectKey;
+use settled_controller::conditions::{Conditions, Status};
+use settled_controller::status::StatusWriter;
+use settled_controller::worker::Next;
+
+use super::controller::{Context, Controller, Error, Shared, is_code, status_writer};
+use super::informers::{AnyChange, Informers};
+use super::meta;
+use crate::plan::{Action, ClusterState, Decision, Facts, Progress, decide};
+use crate::provider::{
+    ConfigError, Desired, Entry, HostKey, HostState, Observed, Progress as Done, ProviderError, Registry,
+    Request,
+};
+use crate::small::Node;
+use crate::types::{
+    CLUSTER_LABEL, Cluster, ErrorReason, FINALIZER, Machine, MachineCondition, MachinePhase, MachineStatus,
+};
+
+/// How soon the result of a call is looked at.
+const SOON: Duration = Duration::from_millis(1);
+
+/// The controller of Machines.
+pub(super) struct Machines {
+    status: StatusWriter<Machine>,
+    registry: Registry,
+}
+
+impl Machines {
+    pub(super) fn new(shared: &Shared, registry: Registry) -> Self {
+        Self { status: status_writer(shared, Self::NAME), registry }
+    }
+
+    /// The configuration of a Machine, and its provider.
+    fn configuration(
+        &self,
+        machine: &Machine,
+        informers: &Informers,
+    ) -> Result<(&Entry, serde_json::Value), ConfigError> {
+        let spec = &machine.spec.provider_spec;
+        let config = match (&spec.value, &spec.value_from) {
+            (Some(value), _) => value.clone(),
+            (None, Some(source)) => {
+                let name = &source.machine_class.name;
+                let class = informers.classes.get(ObjectKey::new(meta::namespace(machine), name));
+                class.ok_or_else(|| ConfigError::NoClass(name.clone()))?.spec.provider_spec.clone()
+            }
+            (None, None) => return Err(ConfigError::Missing),
+        };
+        let entry = self.registry.find(&config)?;
+        Ok((entry, config))
+    }
+
+    async fn perform(
+        &self,
+        key: &ObjectKey,
+        machine: &Machine,
+        known: &Known<'_>,
+        action: Action,
+        context: &Context,
+    ) -> Result<Option<Duration>, Error> {
+        let provider = |request: &Option<Request>| match (known.entry, request) {
+            (Some(entry), Some(request)) => Some((entry.provider.clone(), request.clone())),
+            _ => None,
+        };
+        let progress = match action {
+            Action::None => return Ok(None),
+            Action::AddFinalizer | Action::RemoveFinalizer => {
+                context.finalize(key, machine, FINALIZER, action == Action::AddFinalizer).await?;
+                return Ok(None);
+            }
+            Action::PatchNode(patch) => {
+                if let Some(node) = &known.node {
+                    context.patch_global(key, &**node, patch).await?;
+                }
+                return Ok(Some(SOON));
+            }
+            Action::DeleteNode => {
+                if let Some(node) = &known.node {
+                    context.delete_global(key, &**node).await?;
+                }
+                return Ok(Some(SOON));
+            }
+            Action::Evict(pods) => {
+                evict(context, &pods).await?;
+                return Ok(None);
+            }
+            Action::Create => match provider(&known.request) {
+                Some((provider, request)) => provider.create(&request).await?,
+                None => return Ok(None),
+            },
+            Action::ApplyStep(step) => match provider(&known.request) {
+                Some((provider, request)) => provider.apply_step(&request, &step).await?,
+                None => return Ok(None),
+            },
+            Action::DeleteHost => match known.entry {
+                Some(entry) => entry.provider.delete(&known.host_key).await?,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(match progress {
+            Done::Done => SOON,
+            Done::Pending { retry_after } => retry_after.max(SOON),
+        }))
+    }
+
+    /// Stores why an action failed, and returns the error if it is to be tried again.
+    async fn failed(
+        &self,
+        key: &ObjectKey,
+        machine: &Machine,
+        mut decision: Decision,
+        error: Error,
+        context: &Context,
+    ) -> Result<Next, Error> {
+        let Error::Provider(failure) = &error else { return Err(error) };
+        let Some(status) = &mut decision.status else { return Err(error) };
+        let message = failure.to_string();
+        match failure {
+            ProviderError::Transient(_) => {
+                decision.progress = Progress::Reconciling("ProviderFailed", message);
+            }
+            ProviderError::Terminal { reason, .. } => {
+                // The reason says what was not done: it decides when that is tried again.
+                let reason = match (&decision.action, reason) {
+                    (Action::DeleteHost, _) => ErrorReason::DeleteError,
+                    (Action::ApplyStep(_), _) => ErrorReason::UpdateError,
+                    (_, ErrorReason::InsufficientResources) => ErrorReason::InsufficientResources,
+                    _ => ErrorReason::CreateError,
+                };
+                if reason != ErrorReason::DeleteError {
+                    status.phase = Some(MachinePhase::Failed);
+                }
+                status.error_reason = Some(reason);
+                status.error_message = Some(message.clone());
+                decision.progress = Progress::Stalled(reason.as_str(), message);
+            }
+        }
+        let reason = status.error_reason;
+        context.catch_up(key).await?;
+        let retry = matches!(reason, Some(ErrorReason::InsufficientResources | ErrorReason::DeleteError));
+        self.store(key, machine, &decision, context).await?;
+        match error {
+            Error::Provider(ProviderError::Terminal { .. }) if retry => {
+                Ok(Next::RequeueAfter(Duration::from_secs(60)))
+            }
+            Error::Provider(ProviderError::Terminal { .. }) => Ok(Next::AwaitChange),
+            error => Err(error),
+        }
+    }
+
+    async fn store(
+        &self,
+        key: &ObjectKey,
+        machine: &Machine,
+        decision: &Decision,
+        context: &Context,
+    ) -> Result<(), Error> {
+        // The status that was read may be one write old by now.
+        let current = context.informers.machines.get(key);
+        let observed = current.as_deref().filter(|current| meta::uid(*current) == meta::uid(machine));
+        let observed = observed.unwrap_or(machine);
+        let generation = machine.metadata.generation;
+        let Some(status) = with_conditions(observed, generation, decision, context)? else { return Ok(()) };
+        context.write_status(key, &self.status, observed, &status).await
+    }
+}
+
+/// The status with its conditions, which are about the generation that was decided on.
+fn with_conditions(
+    machine: &Machine,
+    generation: Option<i64>,
+    decision: &Decision,
+    context: &Context,
+) -> Result<Option<MachineStatus>, Error> {
+    let Some(mut status) = decision.status.clone() else { return Ok(None) };
+    let observed = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let mut conditions = Conditions::<MachineCondition>::new(observed, generation, &context.clock);
+    for finding in &decision.findings {
+        let holds = finding.status.map_or(Status::Unknown, Status::from);
+        conditions.set(finding.condition, holds, finding.reason, finding.message.clone());
+    }
+    match &decision.progress {
+        Progress::Current => {}
+        Progress::Reconciling(reason, message) => {
+            conditions.reconciling(*reason, message.clone());
+        }
+        Progress::Stalled(reason, message) => {
+            conditions.stalled(*reason, message.clone());
+        }
+    }
+    status.conditions = conditions.finish()?;
+    Ok(Some(status))
+}
+
+/// What a reconcile knows of a Machine.
+struct Known<'k> {
+    entry: Option<&'k Entry>,
+    host_key: HostKey,
+    request: Option<Request>,
+    node: Option<Arc<Node>>,
+}
+
+async fn evict(context: &Context, pods: &[(String, String)]) -> Result<(), Error> {
+    for (namespace, name) in pods {
+        let api: Api<crate::small::Pod> = Api::namespaced(context.client.clone(), namespace);
+        match api.evict(name, &EvictParams::default()).await {
+            Ok(_) => {}
+            // Gone, or its budget permits no disruption now.
+            Err(error) if is_code(&error, 404) || is_code(&error, 429) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn cluster_state(machine: &Machine, informers: &Informers) -> (ClusterState, Option<Arc<Cluster>>) {
+    if meta::is_paused(machine) {
+        return (ClusterState::Paused, None);
+    }
+    let Some(name) = &machine.spec.cluster_name else { return (ClusterState::None, None) };
+    let Some(cluster) = informers.clusters.get(ObjectKey::new(meta::namespace(machine), name)) else {
+        return (ClusterState::Missing, None);
+    };
+    let has_endpoint = cluster.status.as_ref().is_some_and(|status| !status.api_endpoints.is_empty());
+    let state = match &*cluster {
+        cluster if meta::is_deleting(cluster) => ClusterState::Deleting,
+        cluster if cluster.spec.paused || meta::is_paused(cluster) => ClusterState::Paused,
+        _ if has_endpoint => ClusterState::Serving,
+        _ => ClusterState::Starting,
+    };
+    (state, Some(cluster))
+}
+
+fn desired(machine: &Machine, cluster: Option<&Cluster>, config: serde_json::Value) -> Desired {
+    let mut labels = machine.spec.metadata.labels.clone();
+    if let Some(name) = &machine.spec.cluster_name {
+        labels.insert(CLUSTER_LABEL.to_owned(), name.clone());
+    }
+    let endpoint = cluster.and_then(|cluster| cluster.status.as_ref()?.api_endpoints.first().cloned());
+    Desired {
+        versions: machine.spec.versions.clone(),
+        config,
+        node_name: meta::name(machine).to_owned(),
+        cluster: machine
+            .spec
+            .cluster_name
+            .as_ref()
+            .map(|name| format!("{}/{name}", meta::namespace(machine)))
+            .unwrap_or_default(),
+        endpoint,
+        labels,
+        taints: machine.spec.taints.clone(),
+    }
+}
+
+impl Controller for Machines {
+    const NAME: &'static str = "machine-controller";
+
+    fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey> {
+        match change {
+            AnyChange::Machine(change) => vec![change.key.clone()],
+            AnyChange::Node(change) => {
+                let nodes = [change.old.as_deref(), change.new.as_deref()];
+                let mut keys: Vec<ObjectKey> = nodes.into_iter().flatten().filter_map(machine_of).collect();
+                keys.dedup();
+                keys
+            }
+            AnyChange::Cluster(change) => {
+                let machines = informers.machines_of_cluster(&change.key);
+                machines.iter().map(|machine| meta::key(&**machine)).collect()
+            }
+            AnyChange::MachineClass(change) => {
+                let uses = |machine: &Machine| {
+                    let class = machine.spec.provider_spec.value_from.as_ref();
+                    class.is_some_and(|source| *source.machine_class.name == *change.key.name)
+                };
+                let machines = informers.in_namespace::<Machine>(&change.key.namespace);
+                machines.iter().filter(|machine| uses(machine)).map(|machine| meta::key(&**machine)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Next, Error> {
+        let informers = &*context.informers;
+        let Some(machine) = informers.machines.get(key) else { return Ok(Next::AwaitChange) };
+        let (cluster, owner) = cluster_state(&machine, informers);
+        let found = self.configuration(&machine, informers);
+        let recorded = machine.status.as_ref().and_then(|status| status.provider.as_deref());
+        // A host stays with its provider, whatever the configuration has become.
+        let entry = match (&found, recorded) {
+            (Ok((entry, _)), None) => Ok(*entry),
+            (_, Some(name)) => self.registry.by_name(name),
+            (Err(error), None) => Err(error.clone()),
+        };
+        let complete = match &found {
+            Ok((found, config)) => match &entry {
+                Ok(entry) if entry.name() != found.name() => Err(ConfigError::Invalid(vec![format!(
+                    "the provider cannot change from {} to {}",
+                    entry.name(),
+                    found.name()
+                )])),
+                _ => found.complete(config),
+            },
+            Err(error) => Err(error.clone()),
+        };
+        let wanted = complete.map(|config| desired(&machine, owner.as_deref(), config));
+        let wanted = wanted.and_then(|wanted| match &entry {
+            Ok(entry) => entry.validate(&wanted).map(|()| wanted),
+            Err(error) => Err(error.clone()),
+        });
+        let host_key = HostKey::new(meta::uid(&*machine));
+        let has_finalizer = machine.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER);
+        let observed = match &entry {
+            Ok(entry) if has_finalizer && cluster != ClusterState::Paused => {
+                Some(entry.provider.observe(&host_key).await)
+            }
+            _ => None,
+        };
+        let host = observed.as_ref().and_then(|observed| observed.as_ref().ok()).and_then(Observed::host);
+        let plan = match (host, &wanted, &entry) {
+            (Some(host), Ok(wanted), Ok(entry)) if host.state == HostState::Running => {
+                Some(entry.provider.plan(host, wanted))
+            }
+            _ => None,
+        };
+        let node = informers.node_of(&machine, host.map(|host| host.id.as_str()));
+        let pods = node.as_ref().map(|node| informers.pods_on(node)).unwrap_or_default();
+        let decision = decide(&Facts {
+            machine: &machine,
+            cluster,
+            provider: entry.as_ref().map(|entry| entry.name()).map_err(Clone::clone),
+            config: wanted.as_ref().map(drop).map_err(Clone::clone),
+            observed: observed.clone(),
+            plan,
+            node: node.as_deref(),
+            pods: &pods,
+            now: context.now(),
+        });
+        let request = wanted.ok().map(|desired| Request {
+            key: host_key.clone(),
+            machine: key.to_string(),
+            generation: machine.metadata.generation.unwrap_or_default(),
+            desired,
+        });
+        let known = Known { entry: entry.ok(), host_key, request, node };
+        // What the action is permitted by is stored before it is performed. If it is stored already, the status is written once, with the result.
+        let is_acknowledged = decision.status.is_none() || decision.status == machine.status;
+        if !is_acknowledged {
+            self.store(key, &machine, &decision, context).await?;
+        }
+        if let Some(Err(error)) = observed {
+            if is_acknowledged {
+                self.store(key, &machine, &decision, context).await?;
+            }
+            return Err(error.into());
+        }
+        let requeue = decision.requeue;
+        match self.perform(key, &machine, &known, decision.action.clone(), context).await {
+            Ok(soon) => {
+                if is_acknowledged {
+                    self.store(key, &machine, &decision, context).await?;
+                }
+                Ok(soon.or(requeue).map_or(Next::AwaitChange, Next::RequeueAfter))
+            }
+            Err(error) => self.failed(key, &machine, decision, error, context).await,
+        }
+    }
+}
+
+/// The Machine that a Node says it is of.
+fn machine_of(node: &Node) -> Option<ObjectKey> {
+    let (namespace, name) = node.machine()?.split_once('/')?;
+    Some(ObjectKey::new(namespace, name))
+}

@@ -1,0 +1,15 @@
+//! Controllers of Clusters and Machines: each observes, asks its planner in [`plan`](crate::plan), stores the decision, and acts.
+
+mod cluster;
+mod controller;
+mod health_check;
+mod informers;
+mod machine;
+mod machine_deployment;
+mod machine_set;
+mod manager;
+mod meta;
+mod node_leases;
+mod orphans;
+
+pub use manager::{Options, run};

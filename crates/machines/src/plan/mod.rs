@@ -1,0 +1,18 @@
+//! Planners: pure functions from what was observed to what is done next. No client, no clock, no async.
+
+mod cluster;
+mod drain;
+mod health;
+mod machine;
+mod node;
+mod patch;
+mod replicas;
+mod rollout;
+
+pub(crate) use cluster::{ClusterFacts, ClusterPlan, plan_cluster};
+pub(crate) use health::{HealthPlan, Target, plan_health};
+pub(crate) use machine::{Action, ClusterState, Decision, Facts, Progress, decide};
+pub(crate) use patch::merge_patch;
+pub(crate) use replicas::is_available;
+pub use replicas::{MachineView, ReplicasPlan, plan_replicas};
+pub use rollout::{Rollout, RolloutAction, SetView, UpdateView, plan_machine_updates, plan_rollout};
