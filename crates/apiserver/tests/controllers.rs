@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use settled_apiserver::auth::User;
 use settled_apiserver::{Body, Config, Controller, Controllers, Server};
@@ -293,7 +295,7 @@ async fn a_namespace_waits_for_finalizers_and_says_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_is_left_of_writes_that_race_with_a_deletion() {
-    let client = std::sync::Arc::new(Client::start().await);
+    let client = Arc::new(Client::start().await);
     for round in 0..20 {
         client.namespace("shop").await;
         let mut writers = tokio::task::JoinSet::new();
@@ -622,6 +624,19 @@ async fn events_go_when_their_time_is_over() {
     client.gone(&format!("{events}/e")).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn events_go_by_the_clock_of_the_server() {
+    let (begin, from) = (tokio::time::Instant::now(), "2040-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+    let client = Client::with(|config| config.clock = Some(Arc::new(move || from + begin.elapsed()))).await;
+    let events = "/api/v1/namespaces/default/events";
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}, "reason": "R"});
+    client.create(events, &event).await;
+    tokio::time::advance(Duration::from_secs(59 * 60)).await;
+    assert!(client.get(&format!("{events}/e")).await.is_some());
+    tokio::time::advance(Duration::from_secs(2 * 60)).await;
+    client.gone(&format!("{events}/e")).await;
+}
+
 #[tokio::test]
 async fn every_namespace_has_an_account_and_the_authority() {
     let client = Client::start().await;
@@ -759,7 +774,7 @@ async fn a_quota_for_cpu_wants_to_know_how_much() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_writers_can_not_take_more_than_there_is() {
-    let client = std::sync::Arc::new(Client::start().await);
+    let client = Arc::new(Client::start().await);
     client.namespace("shop").await;
     limit(&client, "few", json!({"hard": {"count/secrets": "7", "secrets": "9"}})).await;
     let mut writers = tokio::task::JoinSet::new();

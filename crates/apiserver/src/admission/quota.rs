@@ -210,7 +210,7 @@ pub(super) async fn charge<'a>(
     *state.admission.charging().entry(target.namespace.to_owned()).or_default() += 1;
     let mut charge =
         Charge { admission: &state.admission, namespace: target.namespace.to_owned(), charged: Vec::new() };
-    let request = Request { target, new, old, now: jiff::Timestamp::now() };
+    let request = Request { target, new, old, now: state.now() };
     for _ in 0..MAX_ATTEMPTS {
         // All are asked before any is charged.
         let mut due = Vec::new();
@@ -313,7 +313,7 @@ pub(crate) async fn recount(state: &State, namespace: &str) -> Result<bool, ApiE
     for (entry, quota) in quotas {
         let hard = amounts(quota.pointer("/spec/hard"));
         let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::from(0))).collect();
-        let now = jiff::Timestamp::now();
+        let now = state.now();
         for definition in catalog.preferred() {
             if !definition.namespaced || !hard.keys().any(|name| matches_resource(definition, name)) {
                 continue;

@@ -86,7 +86,7 @@ pub(super) async fn run(state: Arc<State>, ttl: Duration) {
     let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
     let mut expiry = Expiry::default();
     loop {
-        let now = Timestamp::now().as_millisecond();
+        let now = state.now().as_millisecond();
         let mut writes = JoinSet::new();
         for (key, revision) in expiry.expired(now) {
             if writes.len() >= PARALLEL {
@@ -120,7 +120,7 @@ pub(super) async fn run(state: Arc<State>, ttl: Duration) {
                 }
                 Some(News::Event(event)) => match event.entry() {
                     Some(entry) => {
-                        let due = Timestamp::now().as_millisecond().saturating_add(ttl);
+                        let due = state.now().as_millisecond().saturating_add(ttl);
                         expiry.put(event.key(), entry.mod_revision(), due);
                     }
                     None => expiry.remove(event.key()),
