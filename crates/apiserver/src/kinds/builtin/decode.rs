@@ -35,11 +35,11 @@ pub(crate) fn decode_map(kind: &BuiltinKind, object: &mut Value) -> Decoded {
 }
 
 fn run(component: &str, object: &mut Value, map: bool) -> Decoded {
-    let mut decoder = Decoder { found: Decoded::default(), path: String::new(), fields: String::new(), map };
+    let mut decoder = Decoder { found: Decoded::default(), map };
     let node = node(component);
     match object {
-        Value::Object(map) => decoder.fields(map, &node),
-        other => decoder.mismatch(other, "", node.name()),
+        Value::Object(map) => decoder.fields(map, &node, &Place::Root),
+        other => decoder.mismatch(other, &Place::Root, "", node.name()),
     }
     decoder.found
 }
@@ -49,45 +49,67 @@ const LISTED: usize = 100;
 
 struct Decoder {
     found: Decoded,
-    path: String,
     /// Errors are those of Go's way from a map to a type, without JSON between them.
     map: bool,
-    /// The path without the indices of lists and the keys of maps, as Go's errors have it.
-    fields: String,
+}
+
+/// Where a value is. Its text is made for errors only.
+enum Place<'a> {
+    Root,
+    Field(&'a Place<'a>, &'a str),
+    /// A value of a map.
+    Key(&'a Place<'a>, &'a str),
+    /// An item of a list.
+    Item(&'a Place<'a>, usize),
+}
+
+impl Place<'_> {
+    /// The whole path, with the indices of lists and the keys of maps.
+    fn path(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Field(Self::Root, name) => (*name).to_owned(),
+            Self::Field(above, name) | Self::Key(above, name) => format!("{}.{name}", above.path()),
+            Self::Item(above, index) => format!("{}[{index}]", above.path()),
+        }
+    }
+
+    /// The path without indices and keys, as Go's errors have it.
+    fn fields(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Field(above, name) => match above.fields() {
+                above if above.is_empty() => (*name).to_owned(),
+                above => format!("{above}.{name}"),
+            },
+            Self::Key(above, _) | Self::Item(above, _) => above.fields(),
+        }
+    }
 }
 
 impl Decoder {
-    fn fields(&mut self, map: &mut Map<String, Value>, node: &Node) {
-        let (length, fields_length) = (self.path.len(), self.fields.len());
+    fn fields(&mut self, map: &mut Map<String, Value>, node: &Node, place: &Place<'_>) {
         map.retain(|name, value| {
-            if length > 0 {
-                self.path.push('.');
-                self.fields.push('.');
-            }
-            self.path.push_str(name);
-            self.fields.push_str(name);
-            let kept = match node.fields.get(name) {
+            let here = Place::Field(place, name);
+            match node.fields.get(name) {
                 None => {
                     if self.found.unknown.len() < LISTED {
-                        self.found.unknown.push(self.path.clone());
+                        self.found.unknown.push(here.path());
                     }
                     false
                 }
                 Some(_) if value.is_null() => false,
                 Some(field) => {
-                    self.value(value, &field.shape, node, name);
+                    self.value(value, &field.shape, &here, node, name);
                     // None at all are a demand to forget all.
                     name == "managedFields" || !as_good_as_absent(value, &field.shape, field.absent)
                 }
-            };
-            self.path.truncate(length);
-            self.fields.truncate(fields_length);
-            kept
+            }
         });
     }
 
     /// A value of a field, or of what is inside of it.
-    fn value(&mut self, value: &mut Value, shape: &Shape, node: &Node, field: &str) {
+    fn value(&mut self, value: &mut Value, shape: &Shape, place: &Place<'_>, node: &Node, field: &str) {
         match (shape, value) {
             // What is left of a null among items or values: Go's zero is null too.
             (_, Value::Null)
@@ -103,7 +125,7 @@ impl Decoder {
                     self.fail(format!(
                         "json: cannot unmarshal number {number} into Go struct field {}.{} of type {name}",
                         node.name(),
-                        self.fields
+                        place.fields()
                     ));
                 }
             }
@@ -117,36 +139,31 @@ impl Decoder {
                     self.fail(error.to_string());
                 }
             }
-            (Shape::Bytes, value @ Value::Array(_)) => self.byte_by_byte(value, node.name()),
+            (Shape::Bytes, value @ Value::Array(_)) => self.byte_by_byte(value, place, node.name()),
             (Shape::Time, Value::String(text)) => self.time(text, false),
             (Shape::MicroTime, Value::String(text)) => self.time(text, true),
             (Shape::Quantity, value) => self.quantity(value, false),
-            (Shape::Struct(link), Value::Object(map)) => self.fields(map, link.node()),
+            (Shape::Struct(link), Value::Object(map)) => self.fields(map, link.node(), place),
             (Shape::Map(values), Value::Object(map)) => {
-                let length = self.path.len();
                 for (name, value) in map.iter_mut() {
-                    self.path.push('.');
-                    self.path.push_str(name);
                     if value.is_null() {
                         *value = zero(values);
                     }
                     match (&**values, &mut *value) {
                         // Resource lists are rounded to thousandths.
                         (Shape::Quantity, value) => self.quantity(value, true),
-                        (shape, value) => self.value(value, shape, node, field),
+                        (shape, value) => {
+                            self.value(value, shape, &Place::Key(place, name), node, field);
+                        }
                     }
-                    self.path.truncate(length);
                 }
             }
             (Shape::List(items), Value::Array(list)) => {
-                let length = self.path.len();
                 for (index, item) in list.iter_mut().enumerate() {
-                    self.path.push_str(&format!("[{index}]"));
                     if item.is_null() {
                         *item = zero(items);
                     }
-                    self.value(item, items, node, field);
-                    self.path.truncate(length);
+                    self.value(item, items, &Place::Item(place, index), node, field);
                 }
             }
             (shape, value) => {
@@ -163,13 +180,13 @@ impl Decoder {
                 if self.map {
                     return self.fail(from_map(value, shape));
                 }
-                self.mismatch(value, node.name(), &wanted);
+                self.mismatch(value, place, node.name(), &wanted);
             }
         }
     }
 
     /// Go takes bytes as a list of numbers too.
-    fn byte_by_byte(&mut self, value: &mut Value, within: &str) {
+    fn byte_by_byte(&mut self, value: &mut Value, place: &Place<'_>, within: &str) {
         let mut bytes = Vec::new();
         for item in value.as_array().into_iter().flatten() {
             match item.as_u64().and_then(|number| u8::try_from(number).ok()) {
@@ -177,12 +194,12 @@ impl Decoder {
                 None if item.is_null() => bytes.push(0),
                 None if self.map => return self.fail("unrecognized type: uint8".to_owned()),
                 None if item.is_number() => {
-                    let place = &self.fields;
+                    let place = place.fields();
                     return self.fail(format!(
                         "json: cannot unmarshal number {item} into Go struct field {within}.{place} of type uint8"
                     ));
                 }
-                None => return self.mismatch(item, within, "uint8"),
+                None => return self.mismatch(item, place, within, "uint8"),
             }
         }
         *value = BASE64_STANDARD.encode(bytes).into();
@@ -192,7 +209,7 @@ impl Decoder {
         self.found.error.get_or_insert(text);
     }
 
-    fn mismatch(&mut self, value: &Value, within: &str, wanted: &str) {
+    fn mismatch(&mut self, value: &Value, place: &Place<'_>, within: &str, wanted: &str) {
         let given = match value {
             Value::Null => "null",
             Value::Bool(_) => "bool",
@@ -206,7 +223,7 @@ impl Decoder {
         } else {
             format!(
                 "json: cannot unmarshal {given} into Go struct field {within}.{} of type {wanted}",
-                self.fields
+                place.fields()
             )
         };
         self.fail(text);
@@ -239,7 +256,13 @@ impl Decoder {
                 Some((text.get(19..).unwrap_or_default().to_owned(), ".000000"))
             }
             Ok(time) if text.get(10..11) == Some("T") => {
-                *text = time.strftime(format).to_string();
+                // Mostly it is in this form already. Second 60 is read as 59.
+                let is_canonical = text.len() == if micro { 27 } else { 20 }
+                    && text.ends_with('Z')
+                    && text.get(17..19) != Some("60");
+                if !is_canonical {
+                    *text = time.strftime(format).to_string();
+                }
                 return;
             }
             _ => misfit(text),

@@ -26,7 +26,8 @@ pub(crate) fn set_zero_values(kind: &BuiltinKind, object: &mut Value) {
 }
 
 fn fill(fields: &mut Fields, node: &Node, defaults: bool) {
-    for (name, field) in &node.fields {
+    let filled = || node.filled.iter().filter_map(|name| Some((name, node.fields.get(name)?)));
+    for (name, field) in filled() {
         if field.absent == Some(Absent::Object) && !fields.contains_key(name) {
             fields.insert(name.clone(), Value::Object(Fields::new()));
         }
@@ -36,7 +37,7 @@ fn fill(fields: &mut Fields, node: &Node, defaults: bool) {
             step.run(fields);
         }
     }
-    for (name, field) in node.fields.iter().filter(|(_, field)| field.is_filled) {
+    for (name, field) in filled() {
         let none = |value: &Value| value.as_array().is_some_and(Vec::is_empty) && !defaults;
         let known = fields.get(name).is_some_and(|value| !value.is_null() && !none(value));
         if !known {
@@ -49,7 +50,10 @@ fn fill(fields: &mut Fields, node: &Node, defaults: bool) {
             };
             fields.insert(name.clone(), value);
         }
-        if let Some(value) = fields.get_mut(name) {
+    }
+    // What is inside of scalars, and of nothing, is not asked for.
+    for (name, value) in fields.iter_mut().filter(|(_, value)| value.is_object() || value.is_array()) {
+        if let Some(field) = node.fields.get(name) {
             descend(value, &field.shape, defaults);
         }
     }

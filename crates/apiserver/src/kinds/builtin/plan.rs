@@ -12,6 +12,8 @@ use super::steps::{self, Step};
 pub(super) struct Node {
     pub(super) component: String,
     pub(super) fields: BTreeMap<String, Field>,
+    /// The names of those that are [filled](Field::is_filled).
+    pub(super) filled: Box<[String]>,
     /// The fields by their numbers in protobuf.
     pub(super) numbers: Numbers,
     /// Of `defaults.yaml`.
@@ -43,14 +45,12 @@ pub(super) struct Field {
     pub(super) absent: Option<Absent>,
     /// The published default, where it is more than Go's zero.
     pub(super) default: Option<Value>,
-    /// Whether anything may be filled in: there, or in what is inside of it. Of most fields, nothing is.
-    pub(super) is_filled: bool,
 }
 
 impl Field {
-    fn new(shape: Shape, absent: Option<Absent>, default: Option<Value>) -> Self {
-        let is_filled = absent.is_some() || default.is_some() || shape.has_structs();
-        Self { shape, absent, default, is_filled }
+    /// Whether anything is written of it if it is absent. Of most fields, nothing is.
+    pub(super) fn is_filled(&self) -> bool {
+        self.absent.is_some() || self.default.is_some()
     }
 }
 
@@ -89,16 +89,6 @@ pub(super) enum Free {
 }
 
 impl Shape {
-    /// Are there structs in it?
-    fn has_structs(&self) -> bool {
-        match self {
-            Self::Struct(_) => true,
-            Self::List(items) => items.has_structs(),
-            Self::Map(values) => values.has_structs(),
-            _ => false,
-        }
-    }
-
     /// The Go type, of which scalars may have names of their own.
     pub(super) fn go_type(&self) -> String {
         match self {
@@ -158,11 +148,13 @@ fn compile(component: &str) -> Node {
             value.is_object() || absent.is_some() && scalar
         };
         let default = schema.get("default").filter(|value| !zero(value)).cloned();
-        (name.clone(), Field::new(shape(schema), absent, default))
+        (name.clone(), Field { shape: shape(schema), absent, default })
     });
+    let fields: BTreeMap<String, Field> = fields.collect();
     Node {
         component: component.to_owned(),
-        fields: fields.collect(),
+        filled: fields.iter().filter(|(_, field)| field.is_filled()).map(|(name, _)| name.clone()).collect(),
+        fields,
         numbers: packages::numbers(component).map(numbers).unwrap_or_default(),
         steps: steps::steps(component),
     }
