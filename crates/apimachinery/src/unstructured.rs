@@ -33,10 +33,40 @@ pub fn string<'a>(object: &'a Value, name: &str) -> &'a str {
     field(object, name).as_str().unwrap_or_default()
 }
 
+/// The value at a JSON pointer: as [`Value::pointer`], which makes texts of each part of the pointer.
+///
+/// ```
+/// use serde_json::json;
+/// use settled_apimachinery::unstructured::value_at;
+///
+/// let pod = json!({"status": {"podIPs": [{"ip": "10.0.0.1"}]}, "a/b": 1});
+/// assert_eq!(value_at(&pod, "/status/podIPs/0/ip"), Some(&json!("10.0.0.1")));
+/// assert_eq!(value_at(&pod, "/status/podIPs/00/ip"), None);
+/// assert_eq!(value_at(&pod, "/a~1b"), Some(&json!(1)));
+/// assert_eq!(value_at(&pod, ""), Some(&pod));
+/// ```
+#[must_use]
+pub fn value_at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
+    if pointer.is_empty() {
+        return Some(object);
+    }
+    let Some(parts) = pointer.strip_prefix('/').filter(|parts| !parts.contains('~')) else {
+        return object.pointer(pointer);
+    };
+    parts.split('/').try_fold(object, |value, part| match value {
+        Value::Object(fields) => fields.get(part),
+        Value::Array(items) => {
+            let is_index = part == "0" || !part.starts_with(['0', '+']);
+            items.get(part.parse::<usize>().ok().filter(|_| is_index)?)
+        }
+        _ => None,
+    })
+}
+
 /// A string at a JSON pointer, or empty.
 #[must_use]
 pub fn string_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    value_at(object, pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// An integer field.
@@ -48,7 +78,7 @@ pub fn integer(object: &Value, name: &str) -> Option<i64> {
 /// An integer at a JSON pointer, or zero.
 #[must_use]
 pub fn integer_at(object: &Value, pointer: &str) -> i64 {
-    object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
+    value_at(object, pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// Whether a boolean field is true.
@@ -72,7 +102,7 @@ pub fn items<'a>(object: &'a Value, name: &str) -> &'a [Value] {
 /// The items of a list at a JSON pointer, or an empty slice.
 #[must_use]
 pub fn items_at<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).map_or(&[], array)
+    value_at(object, pointer).map_or(&[], array)
 }
 
 /// The entries of a map field.

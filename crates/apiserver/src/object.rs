@@ -4,9 +4,8 @@
 //! and with `metadata` in front: `{"metadata":{"name":…},…}`. So an answer is a short head, the revision, and the bytes
 //! as they are, in whatever version it was asked for.
 
-use std::io;
+use std::io::Write as _;
 
-use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value};
 pub(crate) use settled_apimachinery::unstructured::string as text;
 
@@ -38,9 +37,7 @@ fn members(out: &mut Vec<u8>, map: &Map<String, Value>, keep: impl Fn(&str) -> b
             out.push(b',');
         }
         first = false;
-        // A Vec takes everything.
-        let written = serde_json::to_writer(&mut *out, name);
-        debug_assert!(written.is_ok());
+        write_text(out, name);
         out.push(b':');
         write_json(out, value);
     }
@@ -48,10 +45,69 @@ fn members(out: &mut Vec<u8>, map: &Map<String, Value>, keep: impl Fn(&str) -> b
 
 /// Writes JSON with the numbers as Go writes them, so that `1.0` and `1` are the same object.
 pub(crate) fn write_json(out: &mut Vec<u8>, value: &Value) {
-    let mut serializer = Serializer::with_formatter(out, GoNumbers);
-    // Values have text keys only, and a Vec takes everything.
-    let written = serde::Serialize::serialize(value, &mut serializer);
-    debug_assert!(written.is_ok());
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            // Up to here Go writes no exponent, and every such number is an integer exactly.
+            // A Vec takes everything.
+            Some(number) if number.fract() == 0.0 && number.abs() < 1e21 => {
+                let written = write!(out, "{number:.0}");
+                debug_assert!(written.is_ok());
+            }
+            _ => match number.as_u64() {
+                Some(number) => push_number(out, number),
+                None => {
+                    let written = write!(out, "{number}");
+                    debug_assert!(written.is_ok());
+                }
+            },
+        },
+        Value::String(text) => write_text(out, text),
+        Value::Array(items) => {
+            out.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_json(out, item);
+            }
+            out.push(b']');
+        }
+        Value::Object(map) => {
+            out.push(b'{');
+            members(out, map, |_| true);
+            out.push(b'}');
+        }
+    }
+}
+
+/// Writes a text as `serde_json` does.
+fn write_text(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    let (bytes, mut done) = (text.as_bytes(), 0);
+    for (at, byte) in bytes.iter().enumerate() {
+        if *byte >= 0x20 && !matches!(byte, b'"' | b'\\') {
+            continue;
+        }
+        out.extend_from_slice(bytes.get(done..at).unwrap_or_default());
+        done = at + 1;
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+            0x08 => out.extend_from_slice(b"\\b"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            0x0c => out.extend_from_slice(b"\\f"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            _ => {
+                let written = write!(out, "\\u{byte:04x}");
+                debug_assert!(written.is_ok());
+            }
+        }
+    }
+    out.extend_from_slice(bytes.get(done..).unwrap_or_default());
+    out.push(b'"');
 }
 
 /// The text of a JSON value.
@@ -128,18 +184,6 @@ pub(crate) fn indent(json: &[u8]) -> Vec<u8> {
     out
 }
 
-struct GoNumbers;
-
-impl Formatter for GoNumbers {
-    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        // Up to here Go writes no exponent, and every such number is an integer exactly.
-        if value.fract() == 0.0 && value.abs() < 1e21 {
-            return write!(writer, "{value:.0}");
-        }
-        CompactFormatter.write_f64(writer, value)
-    }
-}
-
 /// What goes before the bytes of an object: its version and kind, or nothing in lists of built-in kinds.
 #[derive(Clone, Debug)]
 pub(crate) struct Head(String);
@@ -169,6 +213,12 @@ impl Head {
         out.extend_from_slice(stored.get(STORED_HEAD.len()..).unwrap_or(b"}}"));
     }
 
+    /// Appends `metadata` of the object alone, as those of an object with this head.
+    pub(crate) fn append_metadata(&self, out: &mut Vec<u8>, stored: &[u8], revision: u64) {
+        self.append(out, stored.get(..end_of_metadata(stored)).unwrap_or_default(), revision);
+        out.push(b'}');
+    }
+
     #[cfg(test)]
     fn append_to(&self, stored: &[u8], revision: u64) -> String {
         let mut out = Vec::new();
@@ -180,6 +230,33 @@ impl Head {
     pub(crate) fn size(&self, stored: &[u8]) -> usize {
         self.0.len() + stored.len() + 20
     }
+}
+
+/// `metadata` of stored bytes, and what is behind it.
+pub(crate) fn stored_metadata(stored: &[u8]) -> &[u8] {
+    stored.get(STORED_HEAD.len() - 1..).unwrap_or(b"{}")
+}
+
+/// Where `metadata` of stored bytes end.
+fn end_of_metadata(stored: &[u8]) -> usize {
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    let start = STORED_HEAD.len() - 1;
+    for (at, byte) in stored_metadata(stored).iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_text,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => depth += 1,
+            b'}' | b']' if !in_text => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return start + at + 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    stored.len()
 }
 
 fn push_number(out: &mut Vec<u8>, number: u64) {
@@ -299,6 +376,40 @@ mod tests {
             custom.starts_with(r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"#),
             "{custom}"
         );
+    }
+
+    #[test]
+    fn json_is_what_serde_json_writes() {
+        let every: String = (0..=0x7f_u8).map(char::from).chain(['é', '\u{2028}', '😀']).collect();
+        for value in [
+            json!({"text": every, "": "", "a\"b": [null, true, false, {}, []]}),
+            json!([0, 7, u64::MAX, i64::MIN, -1, 0.5, -2.25, 1e-7, 1e300, f64::MIN_POSITIVE]),
+        ] {
+            assert_eq!(String::from_utf8(to_bytes(&value)).unwrap(), value.to_string());
+        }
+        // But for whole numbers, which Go writes without a fraction.
+        for (number, text) in
+            [(1.0, "1"), (-3.0, "-3"), (1e20, "100000000000000000000"), (1e21, "1e+21"), (-0.0, "-0")]
+        {
+            assert_eq!(String::from_utf8(to_bytes(&json!(number))).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn metadata_are_read_without_the_rest() {
+        let metadata =
+            json!({"annotations": {"a": "}\"\\{"}, "name": "n", "ownerReferences": [{"uid": "u"}]});
+        let object = json!({"metadata": metadata, "spec": {"a": [1]}});
+        let stored = encode(&object);
+        let mut out = Vec::new();
+        Head::new("meta.k8s.io/v1", "PartialObjectMetadata").append_metadata(&mut out, &stored, 7);
+        let mut expected = metadata.clone();
+        expected["resourceVersion"] = "7".into();
+        assert_eq!(
+            serde_json::from_slice::<Value>(&out).unwrap(),
+            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": expected})
+        );
+        assert!(stored_metadata(&stored).starts_with(&to_bytes(&metadata)));
     }
 
     #[test]

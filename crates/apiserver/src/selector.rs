@@ -7,6 +7,7 @@ use serde_json::Value;
 use settled_apimachinery::InvalidSelector;
 use settled_apimachinery::fields::{self, Requirement};
 use settled_apimachinery::labels::Labels;
+use settled_apimachinery::unstructured::{integer_at, value_at};
 use settled_go as go;
 use settled_jsonpath::JsonPath;
 
@@ -121,7 +122,7 @@ impl SelectableFields {
     /// What is kept of an object to answer selectors.
     pub(crate) fn data(&self, object: &Value) -> SelectorData {
         let mut packed = String::new();
-        let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+        let labels = value_at(object, "/metadata/labels").and_then(Value::as_object);
         for (key, value) in labels.into_iter().flatten() {
             let value = value.as_str().unwrap_or_default();
             // Neither is valid in a label; here they would end it.
@@ -131,7 +132,11 @@ impl SelectableFields {
         }
         let labels = u32::try_from(packed.len()).unwrap_or(u32::MAX);
         for field in &self.fields {
-            packed.push_str(&field.source.value(object).replace('\0', "\u{fffd}"));
+            let value = field.source.value(object);
+            match value.contains('\0') {
+                true => packed.push_str(&value.replace('\0', "\u{fffd}")),
+                false => packed.push_str(&value),
+            }
             packed.push('\0');
         }
         SelectorData { packed: packed.into_boxed_str(), labels }
@@ -169,24 +174,23 @@ impl SelectableFields {
 }
 
 impl Source {
-    fn value(&self, object: &Value) -> String {
+    fn value<'o>(&self, object: &'o Value) -> Cow<'o, str> {
         match self {
             Self::Text(pointers) => {
-                let mut texts = pointers.iter().filter_map(|pointer| object.pointer(pointer)?.as_str());
-                texts.find(|text| !text.is_empty()).unwrap_or_default().to_owned()
+                let mut texts = pointers.iter().filter_map(|pointer| value_at(object, pointer)?.as_str());
+                texts.find(|text| !text.is_empty()).unwrap_or_default().into()
             }
-            Self::Number(pointer) => {
-                object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default().to_string()
-            }
+            Self::Number(pointer) => integer_at(object, pointer).to_string().into(),
             Self::Flag(pointer) => {
-                object.pointer(pointer).and_then(Value::as_bool).unwrap_or_default().to_string()
+                let flag = value_at(object, pointer).and_then(Value::as_bool).unwrap_or_default();
+                if flag { "true" } else { "false" }.into()
             }
-            Self::Nothing => String::new(),
+            Self::Nothing => Cow::default(),
             Self::Path(path) => {
                 let results = path.as_ref().and_then(|path| path.find(object).ok()).unwrap_or_default();
                 match results.first() {
-                    Some(value) if !value.is_null() => settled_jsonpath::shown(value),
-                    _ => String::new(),
+                    Some(value) if !value.is_null() => settled_jsonpath::shown(value).into(),
+                    _ => Cow::default(),
                 }
             }
         }

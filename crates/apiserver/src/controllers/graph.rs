@@ -9,6 +9,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde::Deserialize;
 use settled_store::{Entry, Key, Resource};
 
+use crate::object;
+
 /// How many objects the queue keeps room for.
 const ROOM: usize = 256;
 
@@ -39,13 +41,9 @@ pub(super) struct Owner {
 impl Meta {
     /// Reads it from a stored object.
     pub(super) fn of(entry: &Entry) -> Self {
-        #[derive(Default, Deserialize)]
-        struct Object {
-            #[serde(default)]
-            metadata: Meta,
-        }
-        // What is stored was encoded here, `metadata` in front; what comes behind is skipped, not built.
-        serde_json::from_slice::<Object>(entry.value()).unwrap_or_default().metadata
+        // What is stored was encoded here, `metadata` in front; what comes behind is not read.
+        let mut metadata = serde_json::Deserializer::from_slice(object::stored_metadata(entry.value()));
+        Self::deserialize(&mut metadata).unwrap_or_default()
     }
 
     pub(super) fn is_terminating(&self) -> bool {

@@ -2,12 +2,14 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use settled_apimachinery::labels::LabelSelector;
+use settled_apimachinery::labels::{LabelSelector, Labels as _};
 use settled_apimachinery::unstructured::{integer_at, string_at};
 use settled_store::{Write, WriteError};
 
 use crate::error::{ApiError, Cause, GroupResource, write_failed};
-use crate::kinds::names::{Part, stored_as};
+use crate::kinds::definition::Definition;
+use crate::kinds::index;
+use crate::kinds::names::Part;
 use crate::object::{self, is_terminating, member_mut, meta, metadata_mut, text};
 use crate::options::{DeleteOptions, WriteOptions};
 use crate::request::Query;
@@ -73,7 +75,9 @@ pub(crate) async fn act(
             if meta(body, "name") != target.name {
                 return Some(Err(ApiError::bad_request("name in URL does not match name in Binding object")));
             }
-            let place = topology(state, string_at(body, "/target/name"));
+            let catalog = state.catalog();
+            let nodes = catalog.find("", "v1", "nodes")?;
+            let place = topology(state, nodes, string_at(body, "/target/name"));
             Some(bind(state, call, target, body, &place, options).await)
         }
         ("bindings", "") => {
@@ -189,12 +193,11 @@ async fn bind(
 }
 
 /// The labels of a node that say where it is.
-fn topology(state: &State, node: &str) -> Vec<(String, Value)> {
-    let key = stored_as("", "nodes").and_then(|nodes| settled_store::Key::new(&nodes, "", node));
+fn topology(state: &State, nodes: &Definition, node: &str) -> Vec<(String, Value)> {
+    let key = settled_store::Key::new(&nodes.resource, "", node);
     let Some(entry) = key.ok().and_then(|key| state.store.get(&key)) else { return Vec::new() };
-    let node: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
-    let labels = node.pointer("/metadata/labels");
-    TOPOLOGY.iter().filter_map(|label| Some(((*label).to_owned(), labels?.get(label)?.clone()))).collect()
+    let labels = &index::of(nodes, &entry).selector;
+    TOPOLOGY.iter().filter_map(|label| Some(((*label).to_owned(), labels.label(label)?.into()))).collect()
 }
 
 async fn evict(

@@ -10,6 +10,7 @@ mod validation;
 mod volumes;
 
 use serde_json::{Map, Value, json};
+use settled_apimachinery::unstructured::value_at;
 
 use crate::kinds::behavior::{Behavior, StatusUpdatePreserves};
 use crate::kinds::core::pod::subresources::{quality_of_service, update_part};
@@ -89,7 +90,7 @@ fn keep_status(pod: &mut Value, old: &Value) {
             fields.insert(name.to_owned(), before.clone());
         }
     };
-    let before = |pointer: &str| old.pointer(pointer);
+    let before = |pointer: &str| value_at(old, pointer);
     let status = member_mut(pod, "status");
     for name in ["qosClass", SEEN] {
         keep(status, name, before(&format!("/status/{name}")));
