@@ -18,7 +18,8 @@ pub struct Options {
     pub seed: u64,
     /// Number of threads.
     pub threads: usize,
-    /// A run is idle when nothing was written for this duration. Retries of the controller should be more frequent.
+    /// A run is idle when nothing was written for this duration, and the controller was not started anew. Retries of the controller
+    /// should be more frequent.
     pub quiet: Duration,
     /// Maximum duration of a phase.
     pub deadline: Duration,

@@ -181,6 +181,8 @@ where
         let options = &control.options;
         let deadline = Instant::now() + options.deadline;
         let mut ends = 0;
+        // What the controller would do after a pause, it does so long after its own start.
+        let mut restarted_at = None;
         loop {
             let (changed_at, overrun, taken) = {
                 let inner = control.inner();
@@ -197,8 +199,8 @@ where
                 return false;
             }
             // Nothing is at rest before the Lease is back.
-            let quiet_at =
-                if taken { now.max(changed_at) + options.quiet } else { changed_at + options.quiet };
+            let active_at = restarted_at.map_or(changed_at, |restarted: Instant| restarted.max(changed_at));
+            let quiet_at = if taken { now.max(active_at) } else { active_at } + options.quiet;
             if now >= quiet_at {
                 control.observe(Writer::Other(Actor::Server));
                 if control.inner().changed_at == changed_at {
@@ -213,6 +215,7 @@ where
                     if !control.inner().overrun {
                         tokio::time::sleep(options.restart).await;
                         self.start();
+                        restarted_at = Some(Instant::now());
                     }
                 }
                 ended = poll_running(&mut self.running) => {
@@ -228,6 +231,7 @@ where
                     }
                     tokio::time::sleep(options.restart).await;
                     self.start();
+                    restarted_at = Some(Instant::now());
                 }
                 () = tokio::time::sleep_until(quiet_at.min(deadline)) => {}
             }

@@ -66,6 +66,32 @@ fn scenario() -> Scenario {
     Scenario::new("events").object(original).patch("v1", "ConfigMap", "default/original", text)
 }
 
+/// Copies a ConfigMap a minute after its start.
+async fn copies_late(context: Context) {
+    let configs: Api<ConfigMap> = Api::default_namespaced(context.client());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    loop {
+        if let Ok(original) = configs.get("original").await {
+            let patch = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "copy"}, "data": original.data,
+            });
+            // What fails is tried again.
+            let _tried_again =
+                configs.patch("copy", &PatchParams::apply("copier").force(), &Patch::Apply(patch)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+#[test]
+fn a_controller_that_starts_slowly_has_its_time_after_a_crash() {
+    // Twice a minute is longer than what counts as rest after the last change.
+    assert_eq!(Options::default().quiet, Duration::from_secs(90));
+    let schedule = Schedule::single(1, Fault::CrashBefore);
+    let failures = replay(copies_late, &scenario(), &schedule, &Options::default()).unwrap();
+    assert!(failures.is_empty(), "{failures:?}");
+}
+
 #[test]
 fn reports_are_finished_after_a_crash_between_them() {
     let options = Options::default().without_pairs();
