@@ -7,6 +7,7 @@ pub mod import;
 mod logs;
 pub mod prepare;
 mod speed;
+mod validate;
 mod watchdog;
 
 pub use availability::{Availability, Lowest};
@@ -19,3 +20,4 @@ pub use settled_simulator::{
     Component, Components, Options as SimulatorOptions, Simulator, UnknownComponent,
 };
 pub use speed::{ParseSpeedError, Speed, runtime};
+pub use validate::invalid;

@@ -207,6 +207,13 @@ impl Output {
         }
     }
 
+    /// Handles of the same files, for a wait that is given up.
+    #[cfg(feature = "serve")]
+    pub(crate) fn file_handles(&self) -> Vec<ReportTo> {
+        let handle = |(format, path, file): &ReportTo| Some((*format, path.clone(), file.try_clone().ok()?));
+        self.files.iter().filter_map(handle).collect()
+    }
+
     /// Whether something that is written at the end has the times of targets.
     fn has_times(&self) -> bool {
         let has_times = |format| matches!(format, ReportFormat::Junit | ReportFormat::Github);

@@ -67,6 +67,10 @@ fn all_refusals_are_reported_with_their_places() {
     let found = findings(&report);
     assert!(found.iter().any(|row| row.starts_with("unknown-field ./a.yaml:6:")), "{found:?}");
     assert!(
+        found.iter().any(|row| row.starts_with("refused ./a.yaml:5:") && row.contains("spec.replicas")),
+        "{found:?}"
+    );
+    assert!(
         found.iter().any(|row| row.starts_with("refused ./b.yaml:8:") && row.contains("spec.template")),
         "{found:?}"
     );

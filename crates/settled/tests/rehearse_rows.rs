@@ -240,6 +240,14 @@ fn controllers_in_an_endless_loop_are_named() {
     let text = rehearse(&folder, "-f a.yaml --nodes 1x4cpu,16Gi,taint=a=b:NoExecute").transcript();
     assert!(text.starts_with("exit code: 1\n"), "{text}");
     assert!(text.contains("replicasets default/web was "), "{text}");
+    // Programs get the report, too.
+    let (code, report) =
+        played(&folder, "-f a.yaml --nodes 1x4cpu,16Gi,taint=a=b:NoExecute --report junit=junit.xml");
+    assert_eq!((code, &report["outcome"]), (1, &"failed".into()), "{report}");
+    let found = messages(&report, "endless-loop");
+    assert!(found.len() == 1 && found[0].starts_with("replicasets default/web was "), "{found:?}");
+    let junit = std::fs::read_to_string(folder.path().join("junit.xml")).unwrap();
+    assert!(junit.contains("endless-loop"), "{junit}");
 }
 
 #[test]

@@ -15,6 +15,10 @@ pub(super) fn endless(environment: &Environment, ended: &Ended) -> Option<Findin
     if ended.report.outcome == Outcome::Settled {
         return None;
     }
+    endless_loop(environment)
+}
+
+fn endless_loop(environment: &Environment) -> Option<Finding> {
     let found = environment.loops()?;
     let message = format!(
         "{} was {} of the last 2,000 writes: a controller does not come to rest",
@@ -23,10 +27,17 @@ pub(super) fn endless(environment: &Environment, ended: &Ended) -> Option<Findin
     Some(Finding::new(Severity::Error, Check::Loop, None, "", message))
 }
 
+const STUCK: &str = "a controller writes without an end, so that virtual time hardly passes";
+
+/// The finding of a rehearsal whose time stands still, for its report.
+pub(super) fn stuck_finding(environment: &Environment) -> Finding {
+    let unnamed = || Finding::new(Severity::Error, Check::Loop, None, "", STUCK.to_owned());
+    endless_loop(environment).unwrap_or_else(unnamed)
+}
+
 /// The error of a rehearsal whose time stands still.
 pub(super) fn stuck(environment: &Environment) -> CommandError {
-    let error =
-        CommandError::refused("a controller writes without an end, so that virtual time hardly passes");
+    let error = CommandError::refused(STUCK);
     match environment.loops() {
         Some(found) => {
             error.detail(format!("{} was {} of the last 2,000 writes", found.object, found.writes))

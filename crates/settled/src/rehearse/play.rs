@@ -12,7 +12,7 @@ use settled_tracker::{Cluster, Outcome, Report, Target, WaitCondition};
 
 use super::cast::Cast;
 use super::customs;
-use super::ending::{endless, lost_availability, stuck, unfinished};
+use super::ending::{endless, lost_availability, stuck, stuck_finding, unfinished};
 use super::network;
 use super::report::{self, Row};
 use super::sources::Source;
@@ -88,9 +88,13 @@ impl Play<'_> {
         time::follow(move || clock.now());
         let clock = environment.clock().clone();
         let cluster = Cluster::with_clock(environment.client(), move || clock.now());
+        let files = output.file_handles();
         let played = tokio::select! {
             played = self.play(&environment, &cluster, output, recording, &mut signals) => played?,
-            () = environment.is_stuck() => return Err(stuck(&environment)),
+            () = environment.is_stuck() => {
+                self.report_stuck(&environment, files)?;
+                return Err(stuck(&environment));
+            }
         };
         Ok(match played {
             Some(session::INTERRUPTED) | None => ExitCode::from(signals.exit_code()),
@@ -232,19 +236,18 @@ impl Play<'_> {
     fn nothing_to_wait_for(&self, findings: Vec<Finding>, files: Vec<ReportTo>) -> Result<u8, CommandError> {
         let rows = self.rows(findings);
         let code = u8::from(rows.iter().any(Row::fails));
-        let report = Report {
-            outcome: if code == 0 { Outcome::Settled } else { Outcome::Failed },
-            elapsed: Duration::ZERO,
-            counts: Counts::default(),
-            targets: Vec::new(),
-            unmatched: Vec::new(),
-            notices: Vec::new(),
-            changed_by_others: Vec::new(),
-        };
-        let ended = Ended { report, times: HashMap::new() };
+        let ended = without_targets(if code == 0 { Outcome::Settled } else { Outcome::Failed });
         report::write_files(files, &ended, &rows, self.unread)?;
         report::write(self.options.output, self.options.show.quiet, &ended, &rows, (code, self.unread))?;
         Ok(code)
+    }
+
+    /// The report of a rehearsal that comes to no end; people read the error.
+    fn report_stuck(&self, environment: &Environment, files: Vec<ReportTo>) -> Result<(), CommandError> {
+        let rows = self.rows(vec![stuck_finding(environment)]);
+        let ended = without_targets(Outcome::Failed);
+        report::write_files(files, &ended, &rows, self.unread)?;
+        report::write_document(self.options.output, &ended, &rows, (1, self.unread))
     }
 
     /// Findings in order, with their places.
@@ -320,6 +323,20 @@ impl Play<'_> {
         );
         Ok((findings, opaque.into_keys().collect()))
     }
+}
+
+/// The end of a rehearsal in which nothing was waited for.
+fn without_targets(outcome: Outcome) -> Ended {
+    let report = Report {
+        outcome,
+        elapsed: Duration::ZERO,
+        counts: Counts::default(),
+        targets: Vec::new(),
+        unmatched: Vec::new(),
+        notices: Vec::new(),
+        changed_by_others: Vec::new(),
+    };
+    Ended { report, times: HashMap::new() }
 }
 
 /// The weights of a phase, lowest first.

@@ -4,6 +4,11 @@ use settled_rehearsal::findings::{Check, Finding, Severity, removal};
 
 use super::sources::Source;
 
+/// Did the server look no further than at fields that the kind does not have?
+pub(super) fn is_of_unknown_fields(message: &str) -> bool {
+    message.contains("not declared in schema") || message.contains("unknown field")
+}
+
 /// The findings in an answer.
 pub(super) fn findings(
     index: Option<usize>,
@@ -28,7 +33,7 @@ pub(super) fn findings(
         .map(|(field, text)| {
             let check = if text.contains("immutable") || text.contains("Forbidden: updates to") {
                 Check::Immutable
-            } else if text.contains("not declared in schema") || text.contains("unknown field") {
+            } else if is_of_unknown_fields(&text) {
                 Check::UnknownField
             } else {
                 Check::Refused

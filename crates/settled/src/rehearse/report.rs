@@ -105,19 +105,25 @@ pub(super) fn write(
     rows: &[Row],
     (exit_code, unread): (u8, usize),
 ) -> Result<(), CommandError> {
+    if matches!(format, RehearseOutput::Text | RehearseOutput::Json) {
+        print(rows, quiet);
+        incomplete(unread);
+    }
+    write_document(format, ended, rows, (exit_code, unread))
+}
+
+/// Writes the report for programs.
+pub(super) fn write_document(
+    format: RehearseOutput,
+    ended: &Ended,
+    rows: &[Row],
+    (exit_code, unread): (u8, usize),
+) -> Result<(), CommandError> {
     let ending = &ended.ending();
     match format {
-        RehearseOutput::Text => {
-            print(rows, quiet);
-            incomplete(unread);
-            Ok(())
-        }
+        RehearseOutput::Text => Ok(()),
         RehearseOutput::Jsonl => output::print(&events(rows)),
-        RehearseOutput::Json => {
-            print(rows, quiet);
-            incomplete(unread);
-            output::print_json(&document(ended, rows, unread))
-        }
+        RehearseOutput::Json => output::print_json(&document(ended, rows, unread)),
         RehearseOutput::Junit => output::print(suites(ended, rows).as_bytes()),
         RehearseOutput::Github => {
             output::print((github::commands(ending) + &commands(rows)).as_bytes())?;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kstatus::FailureClass;
 use settled_rehearsal::findings::Finding;
+use settled_rehearsal::invalid;
 use settled_tracker::apply::{ApplyEvent, ApplyOptions, ApplyReport};
 use settled_tracker::request::{Causes, EvidenceOptions, KindName};
 use settled_tracker::{Cluster, Limits, ObjectId, Outcome, Request, Target, WaitCondition, apply};
@@ -30,11 +31,14 @@ pub(super) struct Stage<'a> {
     pub(super) opaque: BTreeSet<(String, String)>,
 }
 
+/// An object that the server refused, its message, and what would help.
+type Refused = (ObjectId, String, Option<String>);
+
 /// Manifests that were applied.
 #[derive(Default)]
 pub(super) struct Staged {
     report: ApplyReport,
-    refused: Vec<(ObjectId, String, Option<String>)>,
+    refused: Vec<Refused>,
     /// Why it is not done, and which object.
     open: Option<(String, Option<ObjectId>)>,
 }
@@ -68,12 +72,14 @@ impl Staged {
 
 /// The manifest of an object.
 pub(super) fn index_of(sources: &[Source], object: &ObjectId) -> Option<usize> {
-    sources.iter().position(|source| {
-        let manifest = &source.manifest;
-        let same = *object.kind == *manifest.kind && *object.name == *manifest.name;
-        same && *object.group == *manifest.group()
-            && (object.namespace.is_empty() || *object.namespace == *manifest.namespace)
-    })
+    sources.iter().position(|source| is_of(source, object))
+}
+
+fn is_of(source: &Source, object: &ObjectId) -> bool {
+    let manifest = &source.manifest;
+    let same = *object.kind == *manifest.kind && *object.name == *manifest.name;
+    same && *object.group == *manifest.group()
+        && (object.namespace.is_empty() || *object.namespace == *manifest.namespace)
 }
 
 impl<'a> Stage<'a> {
@@ -108,6 +114,8 @@ impl<'a> Stage<'a> {
             applied = apply(&self.cluster, objects, &options, each) => applied,
             () = signals.interrupted() => return Ok(None),
         };
+        let further = self.refused_further(&sources, &staged.refused).await;
+        staged.refused.extend(further);
         staged.report =
             applied.map_err(|error| CommandError::input_error("cannot apply the objects", error))?;
         reporter.finish()?;
@@ -118,6 +126,23 @@ impl<'a> Stage<'a> {
             _ => true,
         });
         Ok(Some(staged))
+    }
+
+    /// What else is wrong with the objects that were refused for fields which their kinds do not have.
+    async fn refused_further(&self, sources: &[&Source], refused: &[Refused]) -> Vec<Refused> {
+        let mut further = Vec::new();
+        for (object, ..) in refused.iter().filter(|(_, message, _)| refusal::is_of_unknown_fields(message)) {
+            let Some(source) = sources.iter().find(|source| is_of(source, object)) else { continue };
+            let manifest = &source.manifest;
+            let version = manifest.api_version.rsplit('/').next();
+            let Ok(resources) = self.cluster.resources().await else { continue };
+            let Some(resource) = resources.of_kind(&object.group, version, &object.kind) else { continue };
+            let namespace = resource.namespaced.then_some(&*manifest.namespace);
+            let path = resource.path(namespace, None);
+            let message = invalid(&self.cluster.client(), &path, &manifest.object).await;
+            further.extend(message.map(|message| (object.clone(), message, None)));
+        }
+        further
     }
 
     fn request(&self, targets: Vec<Target>, causes: Causes) -> Result<Request, CommandError> {
