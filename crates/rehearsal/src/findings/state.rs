@@ -4,13 +4,45 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::Client;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-/// A list of objects.
+/// How many objects a request lists: the text of all of them would be most of what a large rehearsal holds.
+const PAGE: usize = 500;
+
+/// A page of a list of objects.
 #[derive(Deserialize)]
 struct List<T> {
+    #[serde(default)]
+    metadata: ListMetadata,
     items: Vec<T>,
+}
+
+#[derive(Default, Deserialize)]
+struct ListMetadata {
+    #[serde(default, rename = "continue")]
+    next: String,
+}
+
+/// Of an object whose kind references may name: who it is, and the keys of ConfigMaps and Secrets.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Named {
+    metadata: NamedMetadata,
+    #[serde(default)]
+    data: Option<BTreeMap<String, IgnoredAny>>,
+    #[serde(default)]
+    binary_data: Option<BTreeMap<String, IgnoredAny>>,
+    #[serde(default)]
+    string_data: Option<BTreeMap<String, IgnoredAny>>,
+}
+
+#[derive(Deserialize)]
+struct NamedMetadata {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    uid: String,
 }
 
 #[derive(Deserialize)]
@@ -109,8 +141,24 @@ const KINDS: [(&str, &str); 17] = [
 ];
 
 async fn list<T: DeserializeOwned>(client: &Client, path: &str) -> Result<Vec<T>, kube::Error> {
-    let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-    Ok(client.request::<List<T>>(request).await?.items)
+    let (mut items, mut query) = (Vec::new(), format!("?limit={PAGE}"));
+    loop {
+        let request =
+            http::Request::get(format!("{path}{query}")).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        let list = match client.request::<List<T>>(request).await {
+            // So much is written meanwhile that the next page is gone.
+            Err(kube::Error::Api(status)) if status.code == 410 && !query.is_empty() => {
+                (items, query) = (Vec::new(), String::new());
+                continue;
+            }
+            list => list?,
+        };
+        items.extend(list.items);
+        if list.metadata.next.is_empty() {
+            return Ok(items);
+        }
+        query = format!("?limit={PAGE}&continue={}", list.metadata.next);
+    }
 }
 
 impl State {
@@ -121,21 +169,23 @@ impl State {
         for (kind, path) in KINDS {
             let mut of_kind = BTreeMap::new();
             served.insert(kind.to_owned());
-            for object in list::<Value>(client, path).await? {
-                let text = |pointer: &str| {
-                    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-                };
-                uids.insert(text("/metadata/uid"));
-                let keys = ["data", "binaryData", "stringData"];
-                let keys = keys.iter().filter_map(|field| object.get(field)?.as_object());
-                let keys: BTreeSet<String> = keys.flat_map(|keys| keys.keys().cloned()).collect();
-                let name = (text("/metadata/namespace"), text("/metadata/name"));
-                if matches!(kind, "Service" | "PodDisruptionBudget") {
-                    objects.insert((kind, name.0.clone(), name.1.clone()), object);
-                }
-                of_kind.insert(name, keys);
+            for object in list::<Named>(client, path).await? {
+                let Named { metadata, data, binary_data, string_data } = object;
+                uids.insert(metadata.uid);
+                let keys = [data, binary_data, string_data].into_iter().flatten();
+                let keys: BTreeSet<String> = keys.flat_map(BTreeMap::into_keys).collect();
+                of_kind.insert((metadata.namespace, metadata.name), keys);
             }
             names.insert(kind, of_kind);
+            if matches!(kind, "Service" | "PodDisruptionBudget") {
+                for object in list::<Value>(client, path).await? {
+                    let text = |pointer: &str| {
+                        object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+                    };
+                    let name = (kind, text("/metadata/namespace"), text("/metadata/name"));
+                    objects.insert(name, object);
+                }
+            }
         }
         let pods = list(client, "/api/v1/pods").await?;
         Ok(Self { names, pods, objects, uids, served })
