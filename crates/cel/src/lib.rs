@@ -2,6 +2,7 @@
 
 mod alternatives;
 mod ast;
+mod automaton;
 mod budget;
 mod checker;
 mod compile;

@@ -6,6 +6,7 @@ use regex::{Regex, RegexBuilder};
 use settled_go::regexp;
 
 use crate::alternatives::Alternatives;
+use crate::automaton::Automaton;
 
 /// Maximum length of a pattern, in bytes.
 const MAX_LENGTH: usize = 100_000;
@@ -52,10 +53,36 @@ impl LiteralPattern {
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     /// Of a pattern that is known to be valid: a regular expression takes as long to compile as ten rules.
-    simple: Option<Alternatives>,
+    simple: Option<Simple>,
     text: Arc<str>,
     regex: OnceLock<Option<Regex>>,
     is_large: bool,
+}
+
+/// A pattern that needs no regular expression.
+#[derive(Clone, Debug)]
+enum Simple {
+    Alternatives(Alternatives),
+    /// For text in ASCII.
+    Automaton(Automaton),
+}
+
+impl Simple {
+    fn parse(pattern: &str) -> Option<Self> {
+        if pattern.len() > MAX_SIMPLE_LENGTH {
+            return None;
+        }
+        let alternatives = Alternatives::parse(pattern).map(Self::Alternatives);
+        alternatives.or_else(|| Automaton::parse(pattern).map(Self::Automaton))
+    }
+
+    /// `None` if the regular expression is needed all the same.
+    fn is_match(&self, text: &str) -> Option<bool> {
+        match self {
+            Self::Alternatives(alternatives) => Some(alternatives.is_match(text)),
+            Self::Automaton(automaton) => automaton.is_match(text),
+        }
+    }
 }
 
 fn translated(pattern: &str) -> Result<String, String> {
@@ -65,8 +92,7 @@ fn translated(pattern: &str) -> Result<String, String> {
 impl Pattern {
     /// A pattern that is known to be valid.
     fn known(text: &Arc<str>, limits: Limits) -> Option<Self> {
-        let is_short = text.len() <= MAX_SIMPLE_LENGTH;
-        match Alternatives::parse(text).filter(|_| is_short) {
+        match Simple::parse(text) {
             Some(simple) => {
                 let text = Arc::clone(text);
                 Some(Self { simple: Some(simple), text, regex: OnceLock::new(), is_large: false })
@@ -103,10 +129,8 @@ impl Pattern {
 
     /// Whether it matches somewhere in a string.
     pub(crate) fn is_match(&self, text: &str) -> bool {
-        match &self.simple {
-            Some(simple) => simple.is_match(text),
-            None => self.regex().is_some_and(|regex| regex.is_match(text)),
-        }
+        let simple = self.simple.as_ref().and_then(|simple| simple.is_match(text));
+        simple.unwrap_or_else(|| self.regex().is_some_and(|regex| regex.is_match(text)))
     }
 
     /// The regular expression; `None` is no pattern that was valid.
