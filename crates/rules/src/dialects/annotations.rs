@@ -44,6 +44,22 @@ const IGNORED: [(&str, &str); 6] = [
     ("kapp.k14s.io/disable-wait", ""),
 ];
 
+/// A bit for each length of such a name, modulo 64: most annotations need no comparison.
+const LENGTHS: u64 = {
+    let mut lengths = 0;
+    let mut index = 0;
+    while index < SAYING.len() {
+        lengths |= 1 << (SAYING[index].len() % 64);
+        index += 1;
+    }
+    index = 0;
+    while index < IGNORED.len() {
+        lengths |= 1 << (IGNORED[index].0.len() % 64);
+        index += 1;
+    }
+    lengths
+};
+
 /// Maximum length of an annotation.
 const MAX_ANNOTATION_BYTES: usize = 16 * 1024;
 /// Size of the rule cache. Objects of a chart or program share a few annotations.
@@ -65,6 +81,9 @@ impl<'a> Found<'a> {
         let mut found = Self::default();
         let Some(annotations) = object.known(Known::ANNOTATIONS) else { return found };
         for (key, value) in annotations.entries() {
+            if key.plain_length().is_some_and(|length| LENGTHS & (1 << (length % 64)) == 0) {
+                continue;
+            }
             if let Some((_, wanted)) = IGNORED.iter().find(|(known, _)| key.is(known)) {
                 found.ignored |= value.is(wanted);
             } else if let Some(at) = SAYING.iter().position(|known| key.is(known))
