@@ -213,12 +213,6 @@ impl Head {
         out.extend_from_slice(stored.get(STORED_HEAD.len()..).unwrap_or(b"}}"));
     }
 
-    /// Appends `metadata` of the object alone, as those of an object with this head.
-    pub(crate) fn append_metadata(&self, out: &mut Vec<u8>, stored: &[u8], revision: u64) {
-        self.append(out, stored.get(..end_of_metadata(stored)).unwrap_or_default(), revision);
-        out.push(b'}');
-    }
-
     #[cfg(test)]
     fn append_to(&self, stored: &[u8], revision: u64) -> String {
         let mut out = Vec::new();
@@ -235,28 +229,6 @@ impl Head {
 /// `metadata` of stored bytes, and what is behind it.
 pub(crate) fn stored_metadata(stored: &[u8]) -> &[u8] {
     stored.get(STORED_HEAD.len() - 1..).unwrap_or(b"{}")
-}
-
-/// Where `metadata` of stored bytes end.
-fn end_of_metadata(stored: &[u8]) -> usize {
-    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
-    let start = STORED_HEAD.len() - 1;
-    for (at, byte) in stored_metadata(stored).iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = in_text,
-            b'"' => in_text = !in_text,
-            b'{' | b'[' if !in_text => depth += 1,
-            b'}' | b']' if !in_text => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return start + at + 1;
-                }
-            }
-            _ => {}
-        }
-    }
-    stored.len()
 }
 
 fn push_number(out: &mut Vec<u8>, number: u64) {
@@ -399,16 +371,7 @@ mod tests {
     fn metadata_are_read_without_the_rest() {
         let metadata =
             json!({"annotations": {"a": "}\"\\{"}, "name": "n", "ownerReferences": [{"uid": "u"}]});
-        let object = json!({"metadata": metadata, "spec": {"a": [1]}});
-        let stored = encode(&object);
-        let mut out = Vec::new();
-        Head::new("meta.k8s.io/v1", "PartialObjectMetadata").append_metadata(&mut out, &stored, 7);
-        let mut expected = metadata.clone();
-        expected["resourceVersion"] = "7".into();
-        assert_eq!(
-            serde_json::from_slice::<Value>(&out).unwrap(),
-            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": expected})
-        );
+        let stored = encode(&json!({"metadata": metadata, "spec": {"a": [1]}}));
         assert!(stored_metadata(&stored).starts_with(&to_bytes(&metadata)));
     }
 

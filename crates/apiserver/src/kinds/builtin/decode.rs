@@ -56,11 +56,11 @@ struct Decoder {
 /// Where a value is. Its text is made for errors only.
 enum Place<'a> {
     Root,
-    Field(&'a Place<'a>, &'a str),
+    Field(&'a Self, &'a str),
     /// A value of a map.
-    Key(&'a Place<'a>, &'a str),
+    Key(&'a Self, &'a str),
     /// An item of a list.
-    Item(&'a Place<'a>, usize),
+    Item(&'a Self, usize),
 }
 
 impl Place<'_> {
