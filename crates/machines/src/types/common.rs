@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use settled_apimachinery::labels::LabelSelector;
 
-use super::machine::MachineSpec;
 use super::schemas;
 
 /// Configuration of a provider: an object in a format of the provider's own, or a MachineClass that has it.
@@ -99,16 +98,6 @@ pub struct Metadata {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schemas::string_map")]
     pub annotations: BTreeMap<String, String>,
-}
-
-/// What Machines of a set are made from.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
-pub struct MachineTemplate {
-    /// Labels and annotations of the Machines.
-    #[serde(default)]
-    pub metadata: Metadata,
-    /// Their spec.
-    pub spec: MachineSpec,
 }
 
 /// A label selector.

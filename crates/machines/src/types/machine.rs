@@ -230,3 +230,13 @@ impl Machine {
         self.spec.versions.control_plane.is_some()
     }
 }
+
+/// What Machines of a set are made from.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
+pub struct MachineTemplate {
+    /// Labels and annotations of the Machines.
+    #[serde(default)]
+    pub metadata: Metadata,
+    /// Their spec.
+    pub spec: MachineSpec,
+}

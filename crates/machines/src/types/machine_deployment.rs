@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use settled_controller::conditions::{ConditionType, crd};
 
-use super::common::{IntOrPercent, MachineTemplate, Selector};
+use super::common::{IntOrPercent, Selector};
+use super::machine::MachineTemplate;
 use super::schemas;
 
 /// Conditions of a MachineDeployment.

@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use settled_controller::conditions::{ConditionType, crd};
 
-use super::common::{ErrorReason, MachineTemplate, Selector};
+use super::common::{ErrorReason, Selector};
+use super::machine::MachineTemplate;
 
 /// Conditions of a MachineSet.
 #[derive(Clone, Copy, ConditionType)]
