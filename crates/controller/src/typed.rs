@@ -16,6 +16,9 @@ use serde_json::{Error, Value};
 
 use crate::ObjectView;
 
+/// How deep values may be nested: reading recurses. As `serde_json`.
+const MAX_DEPTH: u8 = 128;
+
 /// Reads a value from JSON. Of a member that stands twice, types that forbid it report an error.
 ///
 /// ```
@@ -27,9 +30,9 @@ use crate::ObjectView;
 /// ```
 ///
 /// # Errors
-/// The value is not of this type; the path of the field is in the message.
+/// The value is not of this type, or is nested deeper than 128 levels; the path of the field is in the message.
 pub fn from_node<T: DeserializeOwned>(node: Node<'_>) -> Result<T, Error> {
-    T::deserialize(Reader(node))
+    T::deserialize(Reader { node, levels: MAX_DEPTH })
 }
 
 /// Reads an object from text.
@@ -53,7 +56,11 @@ pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, Error> {
 
 /// A value that is read.
 #[derive(Clone, Copy)]
-struct Reader<'de>(Node<'de>);
+struct Reader<'de> {
+    node: Node<'de>,
+    /// How many levels there may be below it.
+    levels: u8,
+}
 
 impl<'de> Reader<'de> {
     /// A value that is no list and no map.
@@ -71,25 +78,25 @@ impl<'de> Reader<'de> {
     }
 
     fn scalar_value(self) -> Scalar<'de> {
-        match self.0.kind() {
+        match self.node.kind() {
             Kind::Null => Scalar::Null,
-            Kind::Bool => self.0.as_bool().map_or(Scalar::None, Scalar::Bool),
-            Kind::Int => match self.0.as_int() {
+            Kind::Bool => self.node.as_bool().map_or(Scalar::None, Scalar::Bool),
+            Kind::Int => match self.node.as_int() {
                 Some(value) => u64::try_from(value).map_or(Scalar::Signed(value), Scalar::Unsigned),
                 None => Scalar::None,
             },
             Kind::Float => match self.unsigned() {
                 Some(value) => Scalar::Unsigned(value),
-                None => self.0.as_float().map_or(Scalar::None, Scalar::Float),
+                None => self.node.as_float().map_or(Scalar::None, Scalar::Float),
             },
-            Kind::String => self.0.as_str().map_or(Scalar::None, Scalar::Text),
+            Kind::String => self.node.as_str().map_or(Scalar::None, Scalar::Text),
             Kind::List | Kind::Map => Scalar::None,
         }
     }
 
     /// A number that fits 64 bits without a sign only.
     fn unsigned(self) -> Option<u64> {
-        match self.0 {
+        match self.node {
             Node::Text(text) => std::str::from_utf8(text).ok()?.parse().ok(),
             Node::Value(value) => value.as_u64(),
         }
@@ -108,14 +115,19 @@ impl<'de> Reader<'de> {
                 text = value;
                 Unexpected::Str(&text)
             }
-            Scalar::None if self.0.kind() == Kind::List => Unexpected::Seq,
+            Scalar::None if self.node.kind() == Kind::List => Unexpected::Seq,
             Scalar::None => Unexpected::Map,
         };
         Error::invalid_type(found, expected)
     }
 
     fn text(self) -> Option<Cow<'de, str>> {
-        self.0.as_str()
+        self.node.as_str()
+    }
+
+    /// The levels that there may be inside of it.
+    fn inside(self) -> Result<u8, Error> {
+        self.levels.checked_sub(1).ok_or_else(|| Error::custom("recursion limit exceeded"))
     }
 }
 
@@ -148,7 +160,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0.kind() {
+        match self.node.kind() {
             Kind::List => self.deserialize_seq(visitor),
             Kind::Map => self.deserialize_map(visitor),
             _ => self.scalar(visitor),
@@ -184,7 +196,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+        if self.node.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(
@@ -204,8 +216,10 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0.kind() {
-            Kind::List => visitor.visit_seq(Items { elements: self.0.elements(), read: 0 }),
+        match self.node.kind() {
+            Kind::List => {
+                visitor.visit_seq(Items { elements: self.node.elements(), read: 0, levels: self.inside()? })
+            }
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -224,8 +238,10 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0.kind() {
-            Kind::Map => visitor.visit_map(Fields { entries: self.0.entries(), next: None }),
+        match self.node.kind() {
+            Kind::Map => {
+                visitor.visit_map(Fields { entries: self.node.entries(), next: None, levels: self.inside()? })
+            }
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -247,12 +263,16 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     ) -> Result<V::Value, Error> {
         match self.text() {
             Some(text) => visitor.visit_enum(text.into_owned().into_deserializer()),
-            None => match self.0.members().next() {
-                Some((name, value)) => {
-                    visitor.visit_enum(Variant { name: name.into_owned(), value: Self(value) })
+            None => {
+                let mut members = self.node.members();
+                match (members.next(), members.next()) {
+                    (Some((name, node)), None) => {
+                        let value = Self { node, levels: self.inside()? };
+                        visitor.visit_enum(Variant { name: name.into_owned(), value })
+                    }
+                    _ => Err(self.unexpected(&visitor)),
                 }
-                None => Err(self.unexpected(&visitor)),
-            },
+            }
         }
     }
 
@@ -265,6 +285,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 struct Items<'de> {
     elements: Elements<'de>,
     read: usize,
+    levels: u8,
 }
 
 impl Items<'_> {
@@ -280,7 +301,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         let Some(element) = self.elements.next() else { return Ok(None) };
         self.read += 1;
-        match seed.deserialize(Reader(element)) {
+        match seed.deserialize(Reader { node: element, levels: self.levels }) {
             Ok(value) => Ok(Some(value)),
             Err(error) => Err(self.within(&error)),
         }
@@ -292,6 +313,7 @@ struct Fields<'de> {
     entries: Entries<'de>,
     /// The member whose key was read.
     next: Option<(Key<'de>, Node<'de>)>,
+    levels: u8,
 }
 
 impl<'de> Fields<'de> {
@@ -302,7 +324,7 @@ impl<'de> Fields<'de> {
 
     fn value(&self) -> Result<Reader<'de>, Error> {
         match self.next {
-            Some((_, value)) => Ok(Reader(value)),
+            Some((_, node)) => Ok(Reader { node, levels: self.levels }),
             None => Err(Error::custom("a value is read before its key")),
         }
     }
@@ -530,8 +552,26 @@ mod tests {
         for error in read::<All>(&json!({"shapes": [{}]})) {
             assert_eq!(error.unwrap_err(), "field shapes[0]: invalid type: map, expected enum Shape");
         }
+        for error in read::<All>(&json!({"shapes": [{"Circle": 1, "Line": [1, 2]}]})) {
+            assert_eq!(error.unwrap_err(), "field shapes[0]: invalid type: map, expected enum Shape");
+        }
         for error in read::<All>(&json!({"shapes": ["Triangle"]})) {
             assert!(error.unwrap_err().starts_with("field shapes[0]: unknown variant `Triangle`"));
+        }
+    }
+
+    /// Such an object may come from any cluster; the stack is not for it to fill.
+    #[test]
+    fn deep_values_are_an_error() {
+        let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
+        for (depth, is_read) in [(1, true), (126, true), (127, true), (128, false), (1000, false)] {
+            let text = nested(depth);
+            let read = from_slice::<Value>(text.as_bytes());
+            assert_eq!(read.is_ok(), is_read, "{depth}");
+            assert_eq!(serde_json::from_str::<Value>(&text).is_ok(), depth < 127, "{depth}");
+            if let Err(error) = read {
+                assert!(error.to_string().ends_with(": recursion limit exceeded"), "{error}");
+            }
         }
     }
 
