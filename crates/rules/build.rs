@@ -70,9 +70,9 @@ fn examples(file: &Path, out: &mut Vec<u8>) -> io::Result<()> {
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=rules");
-    let folder = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?).join("rules");
+    let directory = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?).join("rules");
     let mut groups = Vec::new();
-    for entry in fs::read_dir(&folder)? {
+    for entry in fs::read_dir(&directory)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if let Some(group) = name.strip_suffix(".yaml").filter(|group| !group.ends_with(".test")) {
@@ -83,7 +83,7 @@ fn main() -> io::Result<()> {
     groups.sort_unstable();
     let mut pack = Pack::default();
     for (number, group) in groups.iter().enumerate() {
-        let file = folder.join(format!("{group}.yaml"));
+        let file = directory.join(format!("{group}.yaml"));
         let text = fs::read_to_string(&file)?;
         let wrong =
             |line: usize, error: &str| io::Error::other(format!("{}:{}: {error}", file.display(), line + 1));
@@ -91,7 +91,7 @@ fn main() -> io::Result<()> {
             pack.add(number, group, &rule).map_err(|error| wrong(rule.line, &error))?;
         }
         pack.texts.push_str(&text);
-        examples(&folder.join(format!("{group}.test.yaml")), &mut pack.examples)?;
+        examples(&directory.join(format!("{group}.test.yaml")), &mut pack.examples)?;
         writeln!(pack.names, "    \"builtin:{group}.yaml\",").map_err(io::Error::other)?;
         writeln!(pack.ends, "    {},", pack.texts.len()).map_err(io::Error::other)?;
     }

@@ -61,9 +61,9 @@ struct Seeds {
 }
 
 static SEEDS: LazyLock<Seeds> = LazyLock::new(|| {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/rules/rules"));
+    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/rules/rules"));
     let mut files: Vec<_> =
-        folder.read_dir().expect("the pack").map(|entry| entry.expect("a file").path()).collect();
+        directory.read_dir().expect("the pack").map(|entry| entry.expect("a file").path()).collect();
     files.sort();
     let mut seeds = Seeds { expressions: Vec::new(), objects: Vec::new() };
     for file in files {

@@ -203,9 +203,9 @@ fn enums(pool: &mut BTreeMap<String, Value>) -> Outcome<bool> {
         let document: Value = serde_json::from_slice(&answer.body)
             .map_err(|why| format!("{}: {}: {why}", request.path, answer.status))?;
         let schemas = document.pointer("/components/schemas").and_then(Value::as_object);
-        for (name, told) in schemas.ok_or_else(|| format!("{}: no components", request.path))? {
+        for (name, served) in schemas.ok_or_else(|| format!("{}: no components", request.path))? {
             if let Some(schema) = pool.get_mut(name) {
-                count += add_enums(schema, told);
+                count += add_enums(schema, served);
             }
         }
     }
@@ -214,24 +214,27 @@ fn enums(pool: &mut BTreeMap<String, Value>) -> Outcome<bool> {
 }
 
 /// Returns the number of added values.
-fn add_enums(schema: &mut Value, told: &Value) -> usize {
+fn add_enums(schema: &mut Value, served: &Value) -> usize {
     let mut count = 0;
-    match (schema, told) {
-        (Value::Object(schema), Value::Object(told)) => {
-            if let Some(values) = told.get("enum").filter(|values| values.is_array()) {
+    match (schema, served) {
+        (Value::Object(schema), Value::Object(served)) => {
+            if let Some(values) = served.get("enum").filter(|values| values.is_array()) {
                 count += usize::from(!schema.contains_key("enum"));
                 schema.insert("enum".to_owned(), values.clone());
-                if let Some(description) = told.get("description") {
+                if let Some(description) = served.get("description") {
                     schema.insert("description".to_owned(), description.clone());
                 }
             }
             for (name, inner) in schema.iter_mut().filter(|(name, _)| *name != "enum") {
-                count += told.get(name).map_or(0, |told| add_enums(inner, told));
+                count += served.get(name).map_or(0, |served| add_enums(inner, served));
             }
         }
-        (Value::Array(schemas), Value::Array(told)) => {
-            count +=
-                schemas.iter_mut().zip(told).map(|(schema, told)| add_enums(schema, told)).sum::<usize>();
+        (Value::Array(schemas), Value::Array(served)) => {
+            count += schemas
+                .iter_mut()
+                .zip(served)
+                .map(|(schema, served)| add_enums(schema, served))
+                .sum::<usize>();
         }
         _ => {}
     }

@@ -1,7 +1,6 @@
 //! Test corpora: locations and readers.
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -44,15 +43,7 @@ pub(crate) fn recorded_answers() -> Outcome<Vec<PathBuf>> {
 
 /// Content of a file; decompressed if its name ends in `.zst`.
 pub(crate) fn read(path: &Path) -> Outcome<Vec<u8>> {
-    let about = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    if path.extension().is_none_or(|extension| extension != "zst") {
-        return Ok(fs::read(path).map_err(|error| about(&error))?);
-    }
-    let packed = fs::File::open(path).map_err(|error| about(&error))?;
-    let mut reader = ruzstd::decoding::StreamingDecoder::new(packed).map_err(|error| about(&error))?;
-    let mut bytes = Vec::new();
-    reader.read_to_end(&mut bytes).map_err(|error| about(&error))?;
-    Ok(bytes)
+    Ok(settled_golden::read(path)?)
 }
 
 /// A real object with the health that its kind's published tests expect.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use regex::Regex;
 
-use crate::structure::{Crate, Module, folders};
+use crate::structure::{Crate, Module, directories};
 use crate::{Outcome, root};
 
 const DOCUMENT: &str = "docs/code-map.md";
@@ -23,13 +23,13 @@ pub(crate) fn run(write: bool) -> Outcome<bool> {
     let mut undocumented = Vec::new();
     // Rustdoc links do not work here.
     let link = Regex::new(r"\[(`[^`]+`)\](?:\([^)]*\))?")?;
-    for folder in folders()? {
-        let (package, purpose) = package(&folder)?;
-        let name = folder.strip_prefix(root()).unwrap_or(&folder).display().to_string();
+    for directory in directories()? {
+        let (package, purpose) = package(&directory)?;
+        let name = directory.strip_prefix(root()).unwrap_or(&directory).display().to_string();
         text.push_str(&format!(
             "\n## `{package}` ({name})\n\n{purpose}\n\n| file | level | responsible for |\n|---|--:|---|\n"
         ));
-        let source = folder.join("src");
+        let source = directory.join("src");
         let files = Crate::read(&source)?;
         let levels = files.levels();
         let mut rows: Vec<(usize, &Module)> = files
@@ -71,8 +71,8 @@ pub(crate) fn run(write: bool) -> Outcome<bool> {
 }
 
 /// A crate's name and description.
-fn package(folder: &Path) -> Outcome<(String, String)> {
-    let file = folder.join("Cargo.toml");
+fn package(directory: &Path) -> Outcome<(String, String)> {
+    let file = directory.join("Cargo.toml");
     let text = fs::read_to_string(&file)?;
     let field = |name: &str| -> Outcome<String> {
         let found = Regex::new(&format!("(?m)^{name} = \"(.*)\"$"))?;

@@ -49,7 +49,7 @@ tasks
       --quick                     on `settled serve`, without slow scenarios
       --server settled|kube-apiserver
                                   only on this server
-      --rivals                    only the other tools
+      --competitors               only the other tools
       --show                      print the output of each tool
       --write-docs                only write the table of differences into docs/comparison.md
     rehearse [SCENARIO…] [FLAG…]
@@ -96,7 +96,7 @@ tasks
     large                       thousands of large Pods in every state: time and memory of `status` and `wait`
     --server settled|kube-apiserver
                                 server (both; requests, memory and large on settled)
-    --rivals                    only the other tools
+    --competitors               only the other tools
     --rounds N                  number of rounds (5)
     --smoke                     few small rounds; checks results, not times
   bench cache                 filtered cache of 15,000 Pods, kube-rs' reflector, client-go's informer, controller-runtime's cache
@@ -204,7 +204,7 @@ fn features() -> Outcome<bool> {
     Ok(alone.is_subset(&all))
 }
 
-/// A command without what cargo told this program of its package: build scripts look at it, and `ring`, with all that stands on it, would
+/// A command without the variables that cargo sets for this package: build scripts look at it, and `ring`, with all that stands on it, would
 /// be built anew whenever another program had started cargo.
 fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);

@@ -48,14 +48,14 @@ pub(crate) struct Source {
 }
 
 /// The directories of all crates, in the order of their names.
-pub(crate) fn folders() -> Outcome<Vec<PathBuf>> {
+pub(crate) fn directories() -> Outcome<Vec<PathBuf>> {
     let root = root();
-    let mut folders: Vec<PathBuf> =
+    let mut directories: Vec<PathBuf> =
         fs::read_dir(root.join("crates"))?.map(|entry| Ok(entry?.path())).collect::<Outcome<_>>()?;
-    folders.sort();
-    folders.extend(["lab", "lab/allocations", "lab/reference", "xtask"].map(|name| root.join(name)));
-    folders.retain(|folder| folder.join("src").is_dir());
-    Ok(folders)
+    directories.sort();
+    directories.extend(["lab", "lab/allocations", "lab/reference", "xtask"].map(|name| root.join(name)));
+    directories.retain(|directory| directory.join("src").is_dir());
+    Ok(directories)
 }
 
 /// Looks for circles in all crates, and for imports of layers above; false where there is one.
@@ -63,9 +63,9 @@ pub(crate) fn run() -> Outcome<bool> {
     let root = root();
     println!("{:<16} {:>5} {:>7}  circles, in files", "crate", "files", "imports");
     let (mut well, mut found, mut upwards) = (true, Vec::new(), Vec::new());
-    for folder in folders()? {
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let all = Crate::read(&folder.join("src"))?;
+    for directory in directories()? {
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let all = Crate::read(&directory.join("src"))?;
         let arrows = all.arrows();
         let mut circles = circles(&arrows);
         circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
@@ -121,9 +121,9 @@ fn shown(module: &Module) -> String {
 }
 
 impl Crate {
-    pub(crate) fn read(folder: &Path) -> Outcome<Self> {
+    pub(crate) fn read(directory: &Path) -> Outcome<Self> {
         let mut all = Self::default();
-        all.read_folder(folder, &Vec::new())?;
+        all.read_directory(directory, &Vec::new())?;
         // Files that only tests have.
         let tests: Vec<Module> = all
             .files
@@ -136,12 +136,12 @@ impl Crate {
         Ok(all)
     }
 
-    fn read_folder(&mut self, folder: &Path, module: &Module) -> Outcome<()> {
-        for entry in fs::read_dir(folder)? {
+    fn read_directory(&mut self, directory: &Path, module: &Module) -> Outcome<()> {
+        for entry in fs::read_dir(directory)? {
             let path = entry?.path();
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() {
-                self.read_folder(&path, &[module.clone(), vec![name]].concat())?;
+                self.read_directory(&path, &[module.clone(), vec![name]].concat())?;
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let of = match &*name {
                     "lib" | "main" | "mod" => module.clone(),

@@ -11,6 +11,7 @@ use settled_apimachinery::group_version::{
 };
 use settled_apimachinery::quantity::{Format, Quantity};
 use settled_apimachinery::{net, validation};
+use settled_golden::decompress;
 
 fn lines(text: &str) -> Vec<Value> {
     let lines: Vec<Value> =
@@ -43,7 +44,7 @@ fn names_are_judged_as_upstream_does() {
         ("dns_label_prefix", |text| validation::name_is_dns_label(text, true)),
         ("dns1035_label_prefix", |text| validation::name_is_dns1035_label(text, true)),
     ];
-    for line in lines(include_str!("names.jsonl")) {
+    for line in lines(&decompress(include_bytes!("names.jsonl.zst")).unwrap()) {
         for (name, check) in checks {
             let wanted: Vec<&str> =
                 line["wrong"][name].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -68,7 +69,7 @@ fn assert_value(quantity: &Quantity, wanted: &Value, of: &str) {
 
 #[test]
 fn quantities_are_read_written_and_added_as_upstream_does() {
-    for line in lines(include_str!("quantities.jsonl")) {
+    for line in lines(&decompress(include_bytes!("quantities.jsonl.zst")).unwrap()) {
         let given = text(&line, "text");
         let quantity = match Quantity::parse(given) {
             Ok(quantity) => quantity,

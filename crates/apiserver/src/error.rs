@@ -113,7 +113,7 @@ impl ApiError {
         Self::conflict(resource, name, why)
     }
 
-    /// The request can't be understood.
+    /// The request cannot be understood.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
@@ -146,7 +146,7 @@ impl ApiError {
         Self::new(422, "Invalid", message).about(kind, name).because(causes)
     }
 
-    /// A patch, or what it makes of an object, can't be used. Upstream knows of no kind there.
+    /// A patch, or what it makes of an object, cannot be used. Upstream knows of no kind there.
     #[must_use]
     pub fn invalid_patch(shown: &str, why: &str) -> Self {
         let message = format!("Invalid value: {}: {why}", go::strconv::quote(shown));

@@ -279,7 +279,7 @@ impl ListOptions {
         if causes.is_empty() {
             return Ok(options);
         }
-        // Selectors that can't be read are found before options that don't fit.
+        // Selectors that cannot be read are found before options that don't fit.
         let bad = |error: InvalidSelector| ApiError::bad_request(error.to_string());
         LabelSelector::parse(query.get("labelSelector")).map_err(bad)?;
         fields::parse(query.get("fieldSelector")).map_err(bad)?;

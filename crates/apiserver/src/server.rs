@@ -54,7 +54,7 @@ const AUDIENCE: &str = "https://kubernetes.default.svc";
 pub struct Config {
     /// Where data, certificates and `admin.kubeconfig` are kept; nothing: in memory.
     pub data_dir: Option<PathBuf>,
-    /// Objects are in memory even if there is a folder: it has the certificates only.
+    /// Objects are in memory even if there is a directory: it has the certificates only.
     pub memory: bool,
     /// Whether acknowledged writes are on disk.
     pub durability: Durability,
@@ -152,7 +152,7 @@ impl Drop for KubeconfigFile {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The data can't be read.
+    /// The data cannot be read.
     #[error("cannot open the data directory")]
     Store(#[from] BackendError),
     /// The server can't listen there.
@@ -164,10 +164,10 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// The certificates can't be made or read.
+    /// The certificates cannot be made or read.
     #[error("cannot use the certificates")]
     Certificates(#[from] CertificateError),
-    /// What the server brings can't be written.
+    /// What the server brings cannot be written.
     #[error("cannot write the initial objects")]
     Bootstrap(#[from] ApiError),
     /// A client does not accept the kubeconfig.
@@ -246,7 +246,7 @@ impl Server {
     /// Starts a server for a test: in memory, listening nowhere. Two of them know nothing of each other.
     ///
     /// # Errors
-    /// Certificates can't be made.
+    /// Certificates cannot be made.
     pub async fn in_memory() -> Result<Self, StartError> {
         Self::start(Config::default()).await
     }
@@ -254,7 +254,7 @@ impl Server {
     /// Starts a server. It listens nowhere yet.
     ///
     /// # Errors
-    /// The data can't be opened, or the objects that every cluster has can't be written.
+    /// The data cannot be opened, or the objects that every cluster has cannot be written.
     pub fn start(config: Config) -> Pin<Box<dyn Future<Output = Result<Self, StartError>> + Send>> {
         // Boxed, so that the server is compiled here, and not again in each program.
         Box::pin(Self::started(config))
@@ -274,15 +274,15 @@ impl Server {
             None => None,
         };
         // Beside what follows: both wait for the disk again and again.
-        let (folder, options) = (config.data_dir.clone(), config.certificates.clone());
-        let certificates = tokio::task::spawn_blocking(move || match folder {
-            Some(folder) => Certificates::in_directory(&folder.join("pki"), &options),
+        let (directory, options) = (config.data_dir.clone(), config.certificates.clone());
+        let certificates = tokio::task::spawn_blocking(move || match directory {
+            Some(directory) => Certificates::in_directory(&directory.join("pki"), &options),
             None => Certificates::in_memory(&options),
         });
         let options = store_options(&config);
         let store = match config.data_dir.as_ref().filter(|_| !config.memory) {
-            Some(folder) => {
-                let disk = Disk::open(&folder.join("store"), config.durability)?;
+            Some(directory) => {
+                let disk = Disk::open(&directory.join("store"), config.durability)?;
                 Store::open(Box::new(disk), options)?
             }
             None => Store::memory(options),
@@ -429,10 +429,10 @@ impl Server {
     }
 
     /// Listens on an address, with TLS, until the server stops. Gives the address, with the port that was free if none was
-    /// named. A server with a data folder writes `admin.kubeconfig` there.
+    /// named. A server with a data directory writes `admin.kubeconfig` there.
     ///
     /// # Errors
-    /// The address can't be had, or the file can't be written.
+    /// The address cannot be had, or the file cannot be written.
     pub fn listen(
         &self,
         address: SocketAddr,
@@ -445,9 +445,9 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
         let acceptor = TlsAcceptor::from(self.0.certificates.server_config()?);
-        if let Some(folder) = &self.0.config.data_dir {
+        if let Some(directory) = &self.0.config.data_dir {
             let kubeconfig = self.admin_kubeconfig(&format!("https://{local}"));
-            keep_kubeconfig(&folder.join("admin.kubeconfig"), kubeconfig.as_bytes())?;
+            keep_kubeconfig(&directory.join("admin.kubeconfig"), kubeconfig.as_bytes())?;
         }
         tracing::info!(address = local.to_string(), "listening");
         self.0.address.send_replace(Some(local));
@@ -472,7 +472,7 @@ impl Server {
     /// A file for `KUBECONFIG`, for the administrator at [`Server::url`]; kept for as long as what is returned.
     ///
     /// # Errors
-    /// No port can be had, or the file can't be written.
+    /// No port can be had, or the file cannot be written.
     pub async fn kubeconfig_file(&self) -> Result<KubeconfigFile, StartError> {
         let kubeconfig = self.admin_kubeconfig(&self.url().await?);
         let path = std::env::temp_dir().join(format!("settled-{}.kubeconfig", uuid::Uuid::new_v4()));
@@ -498,7 +498,7 @@ impl Server {
     /// A kubeconfig for any user: a client certificate is signed for it.
     ///
     /// # Errors
-    /// The certificate can't be made.
+    /// The certificate cannot be made.
     pub fn kubeconfig(&self, url: &str, user: &User) -> Result<String, CertificateError> {
         self.0.certificates.kubeconfig(url, user)
     }

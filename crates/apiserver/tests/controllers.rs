@@ -214,10 +214,10 @@ fn held(mut object: Value) -> Value {
     object
 }
 
-/// A folder that goes with the test.
-struct Folder(PathBuf);
+/// A directory that goes with the test.
+struct Directory(PathBuf);
 
-impl Folder {
+impl Directory {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("settled-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
@@ -225,7 +225,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for Directory {
     fn drop(&mut self) {
         let _best_effort = std::fs::remove_dir_all(&self.0);
     }
@@ -324,9 +324,9 @@ async fn nothing_is_left_of_writes_that_race_with_a_deletion() {
 
 #[tokio::test]
 async fn work_goes_on_after_a_restart() {
-    let folder = Folder::new("restart");
+    let directory = Directory::new("restart");
     let on_disk = |controllers: Controllers| {
-        let path = folder.0.clone();
+        let path = directory.0.clone();
         move |config: &mut Config| {
             config.data_dir = Some(path);
             config.controllers = controllers;
@@ -533,7 +533,7 @@ async fn owners_are_who_they_say_they_are() {
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "uid": "w"}});
     client.create(MAPS, &owned(map("unsure"), &[(&unknown, false)])).await;
 
-    // What is in no namespace can't be owned by what is in one.
+    // What is in no namespace cannot be owned by what is in one.
     let globes = "/apis/example.com/v1/globes";
     client.create(globes, &owned(custom("Globe", "earth"), &[(&owner, false)])).await;
     let mut events = client.watch("/api/v1/namespaces/default/events", "").await;

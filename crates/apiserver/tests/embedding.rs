@@ -244,7 +244,7 @@ async fn a_server_ends_with_its_last_handle() {
     drop(silent);
 }
 
-/// A definition that can't be cleaned up leaves a task behind that tries; it ends as well.
+/// A definition that cannot be cleaned up leaves a task behind that tries; it ends as well.
 #[tokio::test]
 async fn what_a_server_does_by_itself_ends_with_it() {
     let server = Server::in_memory().await.unwrap();
@@ -303,12 +303,12 @@ async fn stopping_waits_for_the_port() {
 /// What a write that was cut off has left is dropped, reported and counted; the next start has nothing to drop.
 #[tokio::test]
 async fn a_dropped_write_is_reported_and_counted() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let start = async || {
         let notices = Arc::new(Mutex::new(Vec::new()));
         let into = notices.clone();
         let mut config = Config::default();
-        config.data_dir = Some(folder.path().to_owned());
+        config.data_dir = Some(directory.path().to_owned());
         config.listener = Some(Arc::new(move |notice: &Notice| {
             if notice.event() == "unfinished-write-dropped" {
                 into.lock().unwrap().push((notice.is_problem(), notice.to_string()));
@@ -325,7 +325,7 @@ async fn a_dropped_write_is_reported_and_counted() {
         (dropped, Arc::into_inner(notices).unwrap().into_inner().unwrap())
     };
     assert_eq!(start().await, ("settled_store_dropped_bytes 0".to_owned(), vec![]));
-    let report = settled_store::check(&folder.path().join("store")).unwrap();
+    let report = settled_store::check(&directory.path().join("store")).unwrap();
     assert_eq!((&report.unfinished, &report.damage), (&None, &None));
     let mut log = std::fs::OpenOptions::new().write(true).open(&report.path).unwrap();
     log.seek(SeekFrom::Start(report.used_bytes)).unwrap();
@@ -338,10 +338,10 @@ async fn a_dropped_write_is_reported_and_counted() {
 }
 
 #[tokio::test]
-async fn a_folder_can_be_opened_again_once_its_server_is_dropped() {
-    let folder = tempfile::tempdir().unwrap();
+async fn a_directory_can_be_opened_again_once_its_server_is_dropped() {
+    let directory = tempfile::tempdir().unwrap();
     let mut config = Config::default();
-    config.data_dir = Some(folder.path().to_owned());
+    config.data_dir = Some(directory.path().to_owned());
     config.durability = Durability::None;
     let first = Server::start(config.clone()).await.unwrap();
     let made = create(&first.client(), "kept", "x").await;

@@ -443,9 +443,9 @@ async fn random_insertions_into_the_conditions() {
 }
 
 /// A server on a directory, until `stop`.
-async fn open(folder: &Path, gates: &str) -> Client {
+async fn open(directory: &Path, gates: &str) -> Client {
     let mut config = config(gates);
-    config.data_dir = Some(folder.to_owned());
+    config.data_dir = Some(directory.to_owned());
     Client::new(config).await
 }
 
@@ -460,14 +460,14 @@ async fn stop(client: Client) {
 /// enable again, write.
 #[tokio::test]
 async fn the_gate_is_switched_between_starts() {
-    let folder = tempfile::tempdir().unwrap();
-    let client = open(folder.path(), ON).await;
+    let directory = tempfile::tempdir().unwrap();
+    let client = open(directory.path(), ON).await;
     client.create().await;
     client.write_status(&[accepted()]).await;
     let stored = client.read().await;
     stop(client).await;
 
-    let client = open(folder.path(), OFF).await;
+    let client = open(directory.path(), OFF).await;
     assert_eq!(client.read().await, stored, "what is stored stays, and is read");
     assert_eq!(client.done(Method::GET, STATUS, JSON, &Value::Null).await, stored);
     let failure = condition("Failure", "True", 1);
@@ -510,7 +510,7 @@ async fn the_gate_is_switched_between_starts() {
     assert_eq!((&answer["status"], generation(&answer)), (&json!({}), 3));
     stop(client).await;
 
-    let client = open(folder.path(), ON).await;
+    let client = open(directory.path(), ON).await;
     assert_eq!(client.read().await["status"], json!({}));
     let written = client.write_status(&[condition("Accepted", "True", 3)]).await;
     assert_eq!(written["status"], json!({"conditions": [condition("Accepted", "True", 3)]}));
@@ -521,7 +521,7 @@ async fn the_gate_is_switched_between_starts() {
 /// Each of the ways to clear a status without the gate.
 #[tokio::test]
 async fn a_status_is_cleared_without_the_gate() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let clearings = [
         (Method::PUT, JSON, policy()),
         (Method::PUT, JSON, with_conditions(&[])),
@@ -535,12 +535,12 @@ async fn a_status_is_cleared_without_the_gate() {
         (Method::PATCH, JSON_PATCH, json!([{"op": "remove", "path": "/status/conditions"}])),
     ];
     for (method, content_type, body) in clearings {
-        let client = open(folder.path(), ON).await;
+        let client = open(directory.path(), ON).await;
         client.done(Method::DELETE, POLICIES, JSON, &Value::Null).await;
         client.create().await;
         client.write_status(&[accepted()]).await;
         stop(client).await;
-        let client = open(folder.path(), OFF).await;
+        let client = open(directory.path(), OFF).await;
         let cleared = client.done(method, STATUS, content_type, &body).await;
         assert_eq!((&cleared["status"], &client.read().await["status"]), (&json!({}), &json!({})), "{body}");
         stop(client).await;

@@ -15,12 +15,12 @@ const THREADS: usize = 4;
 
 #[test]
 fn answers_are_those_of_kube_apiserver() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/apiserver");
-    let mut files = load(&folder.join("cases")).unwrap();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/apiserver");
+    let mut files = load(&directory.join("cases")).unwrap();
     let (seed, operations) = RECORDED_WALK;
     files.push(walk(seed, operations).unwrap());
-    let recordings = load_recordings(&folder.join("recorded")).unwrap();
-    let table = std::fs::read_to_string(folder.join("differences.yaml")).unwrap();
+    let recordings = load_recordings(&directory.join("recorded")).unwrap();
+    let table = std::fs::read_to_string(directory.join("differences.yaml")).unwrap();
     let known = Differences::parse(&table).unwrap();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let work = || {

@@ -1,11 +1,11 @@
-//! Field selectors against kube-apiserver 1.36.3: which of the objects of `golden/tables.jsonl` it listed.
+//! Field selectors against kube-apiserver 1.36.3: which of the objects of `golden/tables.jsonl.zst` it listed.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use settled_apiserver::{ApiError, LabelSelector, testing};
 
-const OBJECTS: &str = include_str!("golden/tables.jsonl");
+const OBJECTS: &[u8] = include_bytes!("golden/tables.jsonl.zst");
 const SELECTORS: &str = include_str!("golden/field_selectors.jsonl");
 
 fn lines(text: &str) -> impl Iterator<Item = Value> {
@@ -18,7 +18,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 
 #[test]
 fn field_selectors_select_what_the_real_server_selects() {
-    let objects: BTreeMap<(String, String), Value> = lines(OBJECTS)
+    let objects: BTreeMap<(String, String), Value> = lines(&settled_golden::decompress(OBJECTS).unwrap())
         .map(|line| {
             ((text(&line, "group").to_owned(), text(&line, "kind").to_owned()), line["objects"].clone())
         })

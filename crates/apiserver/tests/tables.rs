@@ -1,17 +1,17 @@
 //! Tables against those of kube-apiserver 1.36.3: the same objects, the same cells.
 //!
-//! Each line of `golden/tables.jsonl` is a list as the real server answered it, and its Table at the same moment.
+//! Each line of `golden/tables.jsonl.zst` is a list as the real server answered it, and its Table at the same moment.
 
 use serde_json::Value;
 use settled_apiserver::testing;
 
-const TABLES: &str = include_str!("golden/tables.jsonl");
+const TABLES: &[u8] = include_bytes!("golden/tables.jsonl.zst");
 
 #[test]
 fn tables_are_those_of_the_real_server() {
     let mut wrong = Vec::new();
     let mut rows = 0;
-    for line in TABLES.lines() {
+    for line in settled_golden::decompress(TABLES).unwrap().lines() {
         let golden: Value = serde_json::from_str(line).expect("a line is JSON");
         let [group, kind, now] =
             ["group", "kind", "now"].map(|field| golden[field].as_str().expect("a text"));

@@ -171,10 +171,10 @@ fn cases() -> Vec<(&'static str, &'static str, Value, Option<&'static str>)> {
 
 #[tokio::test]
 async fn what_is_not_enforced_is_said_with_each_write_and_logged_once() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let config = || {
         let mut config = Config::default();
-        config.data_dir = Some(folder.path().to_owned());
+        config.data_dir = Some(directory.path().to_owned());
         config
     };
     let mut first = config();

@@ -6,7 +6,7 @@ use settled_cel::{FieldError, Validator};
 use crate::structural;
 
 const WHERE: &str = "spec.validation.openAPIV3Schema";
-const RECORDED: &str = include_str!("cases/recorded.jsonl");
+const RECORDED: &[u8] = include_bytes!("cases/recorded.jsonl.zst");
 
 fn shown(mut found: Vec<FieldError>) -> Vec<String> {
     found.sort_by(|a, b| a.field.cmp(&b.field));
@@ -42,7 +42,7 @@ fn theirs(answer: &Value, key: &str) -> Vec<String> {
 #[test]
 fn rules_say_what_upstream_says() {
     let mut seen = 0;
-    for line in RECORDED.lines() {
+    for line in settled_golden::decompress(RECORDED).unwrap().lines() {
         let record: Value = serde_json::from_str(line).unwrap();
         let (case, answer) = (&record["case"], &record["answer"]);
         let (validator, compile) = Validator::compile(&structural(&case["schema"]), WHERE);

@@ -78,12 +78,12 @@ pub fn load_recordings(directory: &Path) -> Result<BTreeMap<String, Recording>, 
     let entries = fs::read_dir(directory).map_err(|why| Error::file(&shown, why))?;
     let mut recordings = BTreeMap::new();
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        if path.extension().is_none_or(|ending| ending != "json") {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some(name) = file.strip_suffix(".json").or_else(|| file.strip_suffix(".json.zst")) else {
             continue;
-        }
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let text = fs::read_to_string(&path).map_err(|why| Error::file(&path.display().to_string(), why))?;
-        recordings.insert(name.clone(), Recording::parse(&name, &text)?);
+        };
+        let text = settled_golden::read_to_string(&path).map_err(|why| Error::file(&shown, why))?;
+        recordings.insert(name.to_owned(), Recording::parse(name, &text)?);
     }
     Ok(recordings)
 }

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-fn folder(name: &str) -> PathBuf {
+fn directory(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../conformance/apiserver").join(name)
 }
 
 /// Every case has a recording with as many answers as it has steps that are recorded.
 #[test]
 fn recordings_fit_their_cases() {
-    let files = settled_conformance::load(&folder("cases")).unwrap();
-    let recordings = settled_conformance::load_recordings(&folder("recorded")).unwrap();
+    let files = settled_conformance::load(&directory("cases")).unwrap();
+    let recordings = settled_conformance::load_recordings(&directory("recorded")).unwrap();
     assert!(!files.is_empty());
     for file in &files {
         let recording = recordings.get(&file.name).unwrap_or_else(|| panic!("{} is not recorded", file.name));

@@ -59,7 +59,7 @@ pub struct Entry {
     pub fields: FieldSet,
 }
 
-/// Why an entry of managedFields can't be read.
+/// Why an entry of managedFields cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
@@ -202,7 +202,7 @@ pub(crate) struct Managed {
 /// Reads `metadata.managedFields` of an object. Without it, there are no entries.
 ///
 /// # Errors
-/// One of the entries can't be read.
+/// One of the entries cannot be read.
 pub fn decode_managed_fields(object: &Value) -> Result<Vec<Entry>, EntryError> {
     match object.pointer("/metadata/managedFields") {
         None | Some(Value::Null) => Ok(Vec::new()),

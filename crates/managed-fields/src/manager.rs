@@ -362,7 +362,7 @@ impl<T: ObjectTypes> FieldManager<T> {
     /// of those of `live` if there are any; `[]` and `[{}]` forget all.
     ///
     /// # Errors
-    /// One of the objects is not of its type, or can't be converted.
+    /// One of the objects is not of its type, or cannot be converted.
     pub fn update(
         &self,
         live: &Value,
@@ -407,7 +407,7 @@ impl<T: ObjectTypes> FieldManager<T> {
         Ok(())
     }
 
-    /// As [`FieldManager::update`], but an object whose fields can't be tracked is written without managed fields.
+    /// As [`FieldManager::update`], but an object whose fields cannot be tracked is written without managed fields.
     #[must_use]
     pub fn update_or_forget(&self, live: &Value, new: &Value, manager: &str, now: Timestamp) -> Value {
         let (mut live, mut new) = (live.clone(), new.clone());

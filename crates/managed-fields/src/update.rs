@@ -26,7 +26,7 @@ pub struct VersionedSet {
 /// The managers of an object and what they own.
 pub type Managers = BTreeMap<String, VersionedSet>;
 
-/// Why an object can't be had in another version.
+/// Why an object cannot be had in another version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
     /// The version is not served any more. What managers own in it is forgotten.
@@ -42,7 +42,7 @@ pub trait Converter {
     /// The object in a version. An object that is of this version already comes back as it is.
     ///
     /// # Errors
-    /// There is no such version, or the object can't be converted.
+    /// There is no such version, or the object cannot be converted.
     fn convert<'a>(
         &self,
         object: &'a TypedValue,

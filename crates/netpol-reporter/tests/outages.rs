@@ -15,10 +15,10 @@ use crate::harness::{
     server_config, statuses, three, until, wait, wait_gone, within,
 };
 
-/// A server with its data in a folder.
-async fn start(folder: &Path, gate: Gate) -> Server {
+/// A server with its data in a directory.
+async fn start(directory: &Path, gate: Gate) -> Server {
     let mut config = server_config(gate);
-    config.data_dir = Some(folder.to_owned());
+    config.data_dir = Some(directory.to_owned());
     Server::start(config).await.unwrap()
 }
 
@@ -31,8 +31,8 @@ async fn end(server: Server, front: &Front) {
 
 #[tokio::test]
 async fn an_outage_changes_no_condition() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), Gate::On).await;
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(directory.path(), Gate::On).await;
     let client = server.client();
     run_cilium(&client, "v1.15.5").await;
     let api = policies(&client, "default");
@@ -43,7 +43,7 @@ async fn an_outage_changes_no_condition() {
     drop(api);
     end(server, &front).await;
 
-    let server = start(folder.path(), Gate::On).await;
+    let server = start(directory.path(), Gate::On).await;
     let client = server.client();
     // Policy and provider have changed when the reporter comes back.
     create(&policies(&client, "default"), range("b")).await;
@@ -63,8 +63,8 @@ async fn an_outage_changes_no_condition() {
 
 #[tokio::test]
 async fn a_gate_that_is_switched_off_moves_the_conditions() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), Gate::On).await;
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(directory.path(), Gate::On).await;
     let client = server.client();
     install_reports(&client).await;
     run_cilium(&client, "v1.15.5").await;
@@ -76,7 +76,7 @@ async fn a_gate_that_is_switched_off_moves_the_conditions() {
     drop(api);
     end(server, &front).await;
 
-    let server = start(folder.path(), Gate::Off).await;
+    let server = start(directory.path(), Gate::Off).await;
     let client = server.client();
     front.lead_to(Some(client.clone()));
     let (api, beside) = (policies(&client, "default"), reports(&client, "default"));
@@ -91,7 +91,7 @@ async fn a_gate_that_is_switched_off_moves_the_conditions() {
     end(server, &front).await;
 
     // Back on: the reporter finds out by itself, and removes the reports.
-    let server = start(folder.path(), Gate::On).await;
+    let server = start(directory.path(), Gate::On).await;
     let client = server.client();
     front.lead_to(Some(client.clone()));
     let (api, beside) = (policies(&client, "default"), reports(&client, "default"));

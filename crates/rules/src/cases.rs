@@ -13,7 +13,7 @@ use crate::origin::Rule;
 use crate::rule::{Outcome, Trace};
 use crate::set::RuleSet;
 
-/// A case whose verdict is not what is expected, or that can't be read.
+/// A case whose verdict is not what is expected, or that cannot be read.
 #[derive(Clone, Debug)]
 pub struct CaseFailure {
     /// The file, line and name of the case.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use kstatus::{Node, NodeKind, Object};
 
-/// Something in a file of rules that can't be read.
+/// Something in a file of rules that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {message}")]
 pub struct LoadError {

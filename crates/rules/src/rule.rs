@@ -40,7 +40,7 @@ enum Checked {
 }
 
 impl Checked {
-    /// An expression that can't be evaluated leaves the check on.
+    /// An expression that cannot be evaluated leaves the check on.
     fn is_made<'e>(&'e self, scope: &Scope<'e>) -> bool {
         match self {
             Self::Always(made) => *made,

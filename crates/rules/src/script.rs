@@ -1,6 +1,6 @@
 //! A rule in Lua: Argo CD's health checks, run in the sandbox of `settled-lua`.
 //!
-//! Without the cargo feature `lua` such a rule is known but can't be run, and loading it is an error.
+//! Without the cargo feature `lua` such a rule is known but cannot be run, and loading it is an error.
 
 use std::sync::Arc;
 

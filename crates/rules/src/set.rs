@@ -145,7 +145,7 @@ impl Builder {
     /// Adds the rules of a file, of whatever dialect. All expressions are checked.
     ///
     /// # Errors
-    /// When something in it can't be read, with the place of each error.
+    /// When something in it cannot be read, with the place of each error.
     pub fn add(mut self, file: &str, text: &str) -> Result<Self, LoadErrors> {
         load(&file.into(), text, &mut self.loaded);
         let Loaded { rules, crd_rules, errors, .. } = &mut self.loaded;
@@ -186,7 +186,7 @@ impl Definition {
     /// Reads a definition, as [`RuleSet::add_definition`] does; none where no annotation is a rule.
     ///
     /// # Errors
-    /// When the rule can't be read, with lines and columns of `json`; `name` is their file.
+    /// When the rule cannot be read, with lines and columns of `json`; `name` is their file.
     pub fn read(name: &str, json: &str) -> Result<Option<Self>, LoadErrors> {
         let mut loaded = Loaded::default();
         load(&name.into(), json, &mut loaded);
@@ -221,7 +221,7 @@ impl RuleSet {
     /// is one.
     ///
     /// # Errors
-    /// When it can't be read; then there is none.
+    /// When it cannot be read; then there is none.
     pub fn add_definition(&self, name: &str, json: &str) -> Result<bool, LoadErrors> {
         let definition = Definition::read(name, json)?;
         let is_some = definition.is_some();

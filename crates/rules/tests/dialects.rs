@@ -7,8 +7,8 @@ use kstatus::{Options, Status};
 use settled_rules::{Builder, RuleSet, import, run_cases};
 
 fn read(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialects");
-    fs::read_to_string(folder.join(name)).unwrap()
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialects");
+    fs::read_to_string(directory.join(name)).unwrap()
 }
 
 fn now() -> Options {
@@ -155,7 +155,7 @@ fn files_of_lua_are_named_after_their_kind() {
         ("resource_customizations/Claim/health.lua", "", "Claim", true),
         ("rules/example.com_Widget.lua", "example.com", "Widget", true),
         ("Claim.lua", "", "Claim", true),
-        // Small letters are a kind's where the folder above is a group's.
+        // Small letters are a kind's where the directory above is a group's.
         ("acid.zalan.do/postgresql/health.lua", "acid.zalan.do", "postgresql", true),
     ] {
         let rules = add(RuleSet::builder(), file, script).build();

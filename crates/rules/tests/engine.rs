@@ -592,7 +592,7 @@ fn definitions_may_be_added_later() {
         Ok(true)
     );
     assert_eq!(rules.compute(object, &options()).status, Status::InProgress);
-    // What can't be read is none, and changes nothing.
+    // What cannot be read is none, and changes nothing.
     assert!(rules.add_definition("widgets.example.com", &definition("current: status.knobs >")).is_err());
     assert_eq!(rules.compute(object, &options()).status, Status::InProgress);
     let plain = definition("").replace("settled.dev/rule", "example.com/note");

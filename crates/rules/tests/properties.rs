@@ -335,7 +335,7 @@ proptest! {
         prop_assert_eq!(found, wanted, "{}: {:?}", expression, verdict);
     }
 
-    /// What can't be read has a place in the text; the same text gives the same.
+    /// What cannot be read has a place in the text; the same text gives the same.
     #[test]
     fn any_text_is_read_or_refused(text in "[a-z: \\n\"'{}\\[\\]|>$!#-]{0,80}", at in 0..200usize) {
         let pack = pack_of("failed: {when: status.a == 'b', message: 'x ${status.c}', class: image}\ncurrent: [status.d, has(spec.e)]");

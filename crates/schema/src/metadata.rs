@@ -215,7 +215,7 @@ const META: &[(&str, Field)] = &[
     ("uid", Field::Text("types.UID")),
 ];
 
-/// Go's decoder. It goes on after a wrong type, and stops at a time that can't be parsed.
+/// Go's decoder. It goes on after a wrong type, and stops at a time that cannot be parsed.
 #[derive(Default)]
 struct Read {
     unknown: Vec<String>,

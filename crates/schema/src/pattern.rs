@@ -27,7 +27,7 @@ impl Pattern {
         &self.source
     }
 
-    /// Whether the pattern matches somewhere in a text; `None` if it can't be compiled.
+    /// Whether the pattern matches somewhere in a text; `None` if it cannot be compiled.
     pub(crate) fn matches(&self, text: &str) -> Option<bool> {
         let compiled = self.compiled.get_or_init(|| compile(&self.source));
         compiled.as_ref().map(|regex| regex.is_match(text.as_bytes()))

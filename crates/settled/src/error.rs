@@ -24,11 +24,11 @@ pub(crate) struct CommandError {
 pub(crate) enum ErrorKind {
     /// The arguments make no sense.
     Usage,
-    /// The input can't be read, or holds nothing to judge.
+    /// The input cannot be read, or holds nothing to judge.
     Input,
-    /// The output can't be written.
+    /// The output cannot be written.
     Output,
-    /// The cluster can't be reached, or a permission is missing.
+    /// The cluster cannot be reached, or a permission is missing.
     Cluster,
     /// The request is invalid.
     Refused,

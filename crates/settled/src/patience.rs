@@ -77,7 +77,7 @@ impl Patience {
         }
     }
 
-    /// Waits for a server's first answers, and says so when they take long; at once when it can't be reached, and is retried.
+    /// Waits for a server's first answers, and says so when they take long; at once when it cannot be reached, and is retried.
     pub(crate) async fn reach<T>(self, cluster: &Cluster, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         let server = cluster.server().unwrap_or("the cluster");

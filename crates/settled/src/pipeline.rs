@@ -55,7 +55,7 @@ pub(crate) enum Syntax {
 pub(crate) enum Event<'a, O> {
     /// The next batch's results.
     Output(&'a InputId, &'a mut O),
-    /// An input, or the rest of it, can't be read.
+    /// An input, or the rest of it, cannot be read.
     Unreadable(&'a InputId, &'a io::Error),
     /// An input is read to its end.
     End,

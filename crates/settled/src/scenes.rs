@@ -91,7 +91,7 @@ fn event(object: ObjectId, reason: &str, message: &str, count: u64, seconds: i64
     }
 }
 
-/// A Deployment whose image can't be pulled.
+/// A Deployment whose image cannot be pulled.
 pub(crate) fn image_failure() -> TargetReport {
     let message = "container app: ImagePullBackOff: Back-off pulling image \"registry.example.com/shop/web:1.9.0\": \
         ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image: manifest unknown";

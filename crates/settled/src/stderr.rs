@@ -15,7 +15,7 @@ pub(crate) fn warning(message: &str) {
     print_line(&format!("{} {}", Palette::stderr().warning("warning:"), text::clean(message)));
 }
 
-/// Says that an input can't be read. The rest of them go on.
+/// Says that an input cannot be read. The rest of them go on.
 pub(crate) fn unreadable(source: &str, error: &io::Error) {
     let label = Palette::stderr().error("error:");
     print_line(&format!(

@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::live::{AVAILABLE, Cluster};
-use crate::support::{Folder, settled};
+use crate::support::{Directory, settled};
 
 fn config_map(name: &str, value: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{a: {value:?}}}\n---\n")
@@ -17,7 +17,7 @@ fn config_map(name: &str, value: &str) -> String {
 #[test]
 fn what_changes_is_shown() {
     let cluster = Cluster::start();
-    let write = |value: &str| cluster.folder.write("map.yaml", &config_map("settings", value));
+    let write = |value: &str| cluster.directory.write("map.yaml", &config_map("settings", value));
     write("1");
     assert_eq!(cluster.settled("apply -f map.yaml").stdout(), "configmap/settings created\n");
     write("2");
@@ -49,9 +49,9 @@ fn what_changes_is_shown() {
 #[test]
 fn what_is_left_out_is_pruned_and_awaited() {
     let cluster = Cluster::start();
-    cluster.folder.write("maps.yaml", &[config_map("a", "1"), config_map("b", "1")].concat());
+    cluster.directory.write("maps.yaml", &[config_map("a", "1"), config_map("b", "1")].concat());
     assert_eq!(cluster.settled("apply -f maps.yaml --prune --applyset shop").code(), 0);
-    cluster.folder.write("maps.yaml", &config_map("a", "1"));
+    cluster.directory.write("maps.yaml", &config_map("a", "1"));
     let pruned = "apply -f maps.yaml --prune --applyset shop";
     assert_eq!(
         cluster.settled(&format!("{pruned} --dry-run")).stdout(),
@@ -71,7 +71,7 @@ fn what_is_left_out_is_pruned_and_awaited() {
     assert_eq!(cluster.settled("wait --release applyset/shop -q --timeout 20s").code(), 0);
     assert_eq!(cluster.settled("wait --release applyset/secret/shop -q --timeout 20s").code(), 0);
     // A finalizer keeps the next one: the wait says so, and does not say that all is done.
-    cluster.folder.write(
+    cluster.directory.write(
         "held.yaml",
         &config_map("held", "1").replace("{name: held}", "{name: held, finalizers: [example.com/x]}"),
     );
@@ -92,13 +92,13 @@ fn what_is_left_out_is_pruned_and_awaited() {
 #[test]
 fn a_missing_permission_is_no_fault_of_the_object() {
     let cluster = Cluster::start();
-    cluster.folder.write("map.yaml", &config_map("a", "1"));
+    cluster.directory.write("map.yaml", &config_map("a", "1"));
     let text = cluster.transcript("apply -f map.yaml --as jane");
     assert!(text.starts_with("exit code: 4\n"), "{text}");
     assert!(text.contains("hint: grant get and patch on configmaps in default\n"), "{text}");
     // What the server refuses is the object's fault.
     cluster
-        .folder
+        .directory
         .write("map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: [1]}\n");
     assert_eq!(cluster.settled("apply -f map.yaml").code(), 1);
 }
@@ -107,12 +107,13 @@ fn a_missing_permission_is_no_fault_of_the_object() {
 #[test]
 fn a_change_by_somebody_else_is_noticed() {
     let cluster = Cluster::with_objects();
-    let (kubeconfig, path) = (cluster.server.kubeconfig.to_str().unwrap().to_owned(), cluster.folder.path());
+    let (kubeconfig, path) =
+        (cluster.server.kubeconfig.to_str().unwrap().to_owned(), cluster.directory.path());
     let run = settled("apply -f web.yaml --wait -o json --field-manager settled --timeout 60s --stable 1s")
         .env("KUBECONFIG", &kubeconfig)
-        .dir(&cluster.folder);
+        .dir(&cluster.directory);
     // It has applied once the file that it opens before is there, and its own write is in.
-    cluster.folder.write(
+    cluster.directory.write(
         "web.yaml",
         &fs::read_to_string(path.join("web.yaml")).unwrap().replace("replicas: 2", "replicas: 3"),
     );
@@ -148,8 +149,8 @@ fn a_change_by_somebody_else_is_noticed() {
 
 #[test]
 fn credentials_may_be_given_on_the_command_line() {
-    let folder = Folder::new(&[("tokens.csv", "s3cret,jane,7,system:masters\n")]);
-    let tokens = folder.path().join("tokens.csv");
+    let directory = Directory::new(&[("tokens.csv", "s3cret,jane,7,system:masters\n")]);
+    let tokens = directory.path().join("tokens.csv");
     let server = crate::serve::Served::start(&["--memory", "--token-auth-file", tokens.to_str().unwrap()]);
     let kubeconfig = fs::read_to_string(&server.kubeconfig).unwrap();
     for (field, file) in [
@@ -159,12 +160,12 @@ fn credentials_may_be_given_on_the_command_line() {
     ] {
         let line = kubeconfig.lines().find_map(|line| line.trim().strip_prefix(field)).unwrap();
         let pem = data_encoding::BASE64.decode(line.trim().as_bytes()).unwrap();
-        folder.write(file, &String::from_utf8(pem).unwrap());
+        directory.write(file, &String::from_utf8(pem).unwrap());
     }
     let address = format!("--server https://{}", server.address);
     let run = |arguments: &str| {
         // Neither a kubeconfig nor a home: kubectl needs none of them either.
-        settled(&format!("wait ns/default -q --timeout 20s {address} {arguments}")).dir(&folder).output()
+        settled(&format!("wait ns/default -q --timeout 20s {address} {arguments}")).dir(&directory).output()
     };
     let code = |arguments: &str| run(arguments).status.code();
     assert_eq!(code("--certificate-authority ca.crt --token s3cret"), Some(0));
@@ -214,8 +215,8 @@ fn manifests_are_read_from_urls_patterns_and_kustomizations() {
         format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
     let moved = "HTTP/1.1 302 Found\r\nlocation: /b.json\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         .to_owned();
-    let folder = Folder::new(&[("a-1.json", &crate::support::config_map("one")), ("b.json", "{}")]);
-    let status = |arguments: &str| settled(&format!("status -o jsonl {arguments}")).dir(&folder);
+    let directory = Directory::new(&[("a-1.json", &crate::support::config_map("one")), ("b.json", "{}")]);
+    let status = |arguments: &str| settled(&format!("status -o jsonl {arguments}")).dir(&directory);
     let address = web(vec![moved.clone(), whole]);
     let line = status(&format!("-f http://{address}/a.json")).stdout();
     assert!(line.contains(r#""name":"web""#), "{line}");
@@ -234,7 +235,7 @@ fn manifests_are_read_from_urls_patterns_and_kustomizations() {
     assert!(status("-f c*.json").transcript().contains("cannot read c*.json: No such file"));
 
     // Its own binary, or kubectl's; without both a remedy.
-    let text = status("-k .").env("PATH", folder.path().to_str().unwrap()).transcript();
+    let text = status("-k .").env("PATH", directory.path().to_str().unwrap()).transcript();
     assert!(text.contains("neither kustomize nor kubectl is in the PATH"), "{text}");
     #[cfg(unix)]
     {
@@ -242,9 +243,9 @@ fn manifests_are_read_from_urls_patterns_and_kustomizations() {
         let script = format!(
             "#!/bin/sh\n[ \"$1 $2\" = 'build overlay' ] || {{ echo \"no $2\" >&2; exit 1; }}\necho '{body}'\n"
         );
-        folder.write("kustomize", &script);
-        fs::set_permissions(folder.path().join("kustomize"), fs::Permissions::from_mode(0o755)).unwrap();
-        let with_path = |arguments: &str| status(arguments).env("PATH", folder.path().to_str().unwrap());
+        directory.write("kustomize", &script);
+        fs::set_permissions(directory.path().join("kustomize"), fs::Permissions::from_mode(0o755)).unwrap();
+        let with_path = |arguments: &str| status(arguments).env("PATH", directory.path().to_str().unwrap());
         let line = with_path("-k overlay").stdout();
         assert!(line.contains(r#""name":"web""#), "{line}");
         let text = with_path("-k other").transcript();

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::support::{Folder, augment, config_map, failed_pod, pending_claim};
+use crate::support::{Directory, augment, config_map, failed_pod, pending_claim};
 
 #[test]
 fn json_in_json_lines_out() {
@@ -119,12 +119,12 @@ fn the_format_can_be_chosen() {
 
 #[test]
 fn the_first_input_decides_the_format() {
-    let folder = Folder::new(&[
+    let directory = Directory::new(&[
         ("blank.json", " \n"),
         ("a.yaml", "apiVersion: v1\nkind: ConfigMap\n"),
         ("b.json", &config_map("b")),
     ]);
-    assert_snapshot!(augment("-f blank.json a.yaml b.json").dir(&folder).transcript(), @"
+    assert_snapshot!(augment("-f blank.json a.yaml b.json").dir(&directory).transcript(), @"
     exit code: 0
     --- stdout ---
     ---
@@ -139,7 +139,7 @@ fn the_first_input_decides_the_format() {
     --- stderr ---
     2 objects written, 0 of them changed (3 files, [TIME])
     ");
-    assert_snapshot!(augment("-f b.json a.yaml").dir(&folder).transcript(), @r#"
+    assert_snapshot!(augment("-f b.json a.yaml").dir(&directory).transcript(), @r#"
     exit code: 0
     --- stdout ---
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"b"}}
@@ -149,7 +149,7 @@ fn the_first_input_decides_the_format() {
     "#);
 }
 
-/// What can't be amended is named. An object is written as it is; what is no object can't be written.
+/// What cannot be amended is named. An object is written as it is; what is no object cannot be written.
 #[test]
 fn nothing_is_lost_in_silence() {
     let odd = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"odd"},"status":{"conditions":"none"}}"#;

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use insta::assert_snapshot;
 
 use crate::live::Cluster;
-use crate::support::{Folder, Run, settled};
+use crate::support::{Directory, Run, settled};
 
 /// The words of a command line; `|` stands for an empty word at its end.
 fn complete(run: impl Fn(&str) -> Run, words: &str) -> String {
@@ -31,7 +31,7 @@ const RELEASES: &str = r#"{"apiVersion":"v1","kind":"Secret","type":"helm.sh/rel
 #[test]
 fn values_come_from_the_cluster() {
     let cluster = Cluster::with_objects();
-    cluster.folder.write("releases.json", RELEASES);
+    cluster.directory.write("releases.json", RELEASES);
     assert_eq!(cluster.settled("apply -f releases.json -q").code(), 0);
     let cases = [
         // Types, with short names for those who begin one.
@@ -115,13 +115,13 @@ fn kubectl_asks_by_the_name_of_the_program() {
 }
 
 /// A kubeconfig with this server and user.
-fn kubeconfig(server: &str, user: &str) -> Folder {
+fn kubeconfig(server: &str, user: &str) -> Directory {
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
          contexts: [{{name: here, context: {{cluster: c, user: u}}}}, {{name: \"bad $(name)\"}}, {{name: 'arn:aws:eks:x:1:cluster/y'}}]\n\
          clusters: [{{name: c, cluster: {{server: \"{server}\"}}}}]\nusers: [{{name: u, user: {user}}}]\n"
     );
-    Folder::new(&[("config", &text)])
+    Directory::new(&[("config", &text)])
 }
 
 #[test]
@@ -147,8 +147,8 @@ fn without_a_cluster_there_are_the_built_in_types() {
         (&refused, plugin("cat >&2", "Always")),
     ];
     for (server, user) in &clusters {
-        let folder = kubeconfig(server, user);
-        let path = folder.path().join("config");
+        let directory = kubeconfig(server, user);
+        let path = directory.path().join("config");
         let run = |words: &str| {
             settled(words).env("KUBECONFIG", path.to_str().unwrap()).env("PATH", "/usr/bin:/bin")
         };
@@ -164,7 +164,7 @@ fn without_a_cluster_there_are_the_built_in_types() {
 
 /// What bash offers, as it splits this command line into words.
 fn bash(cluster: &Cluster, words: &[&str]) -> String {
-    let bin = cluster.folder.path().join("bin");
+    let bin = cluster.directory.path().join("bin");
     if !bin.exists() {
         std::fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_settled"), bin.join("settled")).unwrap();

@@ -1,6 +1,6 @@
 //! Rules in annotations of CRDs that are in the input: before their objects, after them, in another file, on standard input.
 
-use crate::support::{Folder, augment, settled, status};
+use crate::support::{Directory, augment, settled, status};
 
 /// A CRD whose annotation is a rule of one line.
 fn definition(rule: &str) -> String {
@@ -52,10 +52,10 @@ fn a_definition_in_a_file_counts_for_all_objects_wherever_it_stands() {
         ("z-crds/widgets.yml", up()),
         ("widgets.yaml", widget("c")),
     ];
-    let folder = Folder::new(&[]);
-    std::fs::create_dir(folder.path().join("z-crds")).unwrap();
-    files.iter().for_each(|(name, content)| folder.write(name, content));
-    let run = |arguments: &str| reasons(&status(&format!("{arguments} -o jsonl")).dir(&folder).stdout());
+    let directory = Directory::new(&[]);
+    std::fs::create_dir(directory.path().join("z-crds")).unwrap();
+    files.iter().for_each(|(name, content)| directory.write(name, content));
+    let run = |arguments: &str| reasons(&status(&format!("{arguments} -o jsonl")).dir(&directory).stdout());
     assert_eq!(run("-f before.yaml"), expected([("a", "Turned")]));
     assert_eq!(run("-f after.yaml"), expected([("b", "Turned")]));
     // In another file, which comes later, and in a directory.
@@ -77,8 +77,11 @@ fn a_definition_counts_in_lists_and_in_json() {
         serde_json::from_slice::<serde_json::Value>(&json).unwrap()
     });
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
-    let folder = Folder::new(&[("list.json", &serde_json::to_string_pretty(&list).unwrap())]);
-    assert_eq!(reasons(&status("-f list.json -o jsonl").dir(&folder).stdout()), expected([("a", "Turned")]));
+    let directory = Directory::new(&[("list.json", &serde_json::to_string_pretty(&list).unwrap())]);
+    assert_eq!(
+        reasons(&status("-f list.json -o jsonl").dir(&directory).stdout()),
+        expected([("a", "Turned")])
+    );
 }
 
 #[test]
@@ -109,19 +112,19 @@ fn on_standard_input_a_definition_counts_for_the_objects_after_it() {
         assert_eq!(reasons(&run.stdout()), expected([("a", "NoSignal"), ("b", "Turned")]), "{threads}");
     }
     // A definition of a file counts for standard input, too.
-    let folder = Folder::new(&[("crd.yaml", &up())]);
-    let run = status("-f - -f crd.yaml -o jsonl").dir(&folder).stdin(widget("a"));
+    let directory = Directory::new(&[("crd.yaml", &up())]);
+    let run = status("-f - -f crd.yaml -o jsonl").dir(&directory).stdin(widget("a"));
     assert_eq!(reasons(&run.stdout()), expected([("a", "Turned")]));
 }
 
 #[test]
 fn a_broken_annotation_is_a_warning_with_its_place() {
     let broken = definition("current: status.knobs >");
-    let folder = Folder::new(&[
+    let directory = Directory::new(&[
         ("objects.yaml", &documents(&[widget("a"), broken.clone()])),
         ("fine.yaml", &documents(&[widget("b")])),
     ]);
-    let output = status("-f objects.yaml -f fine.yaml -o jsonl").dir(&folder).output();
+    let output = status("-f objects.yaml -f fine.yaml -o jsonl").dir(&directory).output();
     let (stdout, stderr) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert_eq!(reasons(&stdout), expected([("a", "NoSignal"), ("b", "NoSignal")]));
@@ -143,10 +146,10 @@ fn a_broken_annotation_is_a_warning_with_its_place() {
 
 #[test]
 fn explain_and_augment_read_definitions_too() {
-    let folder =
-        Folder::new(&[("after.yaml", &documents(&[widget("a"), definition("failed: status.knobs > 0")]))]);
-    let explained = settled("rules explain -f after.yaml --kind Widget").dir(&folder).stdout();
+    let directory =
+        Directory::new(&[("after.yaml", &documents(&[widget("a"), definition("failed: status.knobs > 0")]))]);
+    let explained = settled("rules explain -f after.yaml --kind Widget").dir(&directory).stdout();
     assert!(explained.contains("failed: status.knobs > 0"), "{explained}");
-    let augmented = augment("-f after.yaml -o json").dir(&folder).stdout();
+    let augmented = augment("-f after.yaml -o json").dir(&directory).stdout();
     assert!(augmented.contains("Stalled"), "{augmented}");
 }

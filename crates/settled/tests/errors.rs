@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
 
-use crate::support::{Folder, config_map, failed_pod, settled, status};
+use crate::support::{Directory, config_map, failed_pod, settled, status};
 
 #[test]
 fn files_and_clusters_are_two_questions() {
@@ -119,11 +119,11 @@ fn wrong_values_name_the_right_ones() {
 #[test]
 fn a_closed_pipe_is_no_error() {
     let object = failed_pod("web") + "\n";
-    let folder = Folder::new(&[("many.jsonl", &object.repeat(20_000))]);
+    let directory = Directory::new(&[("many.jsonl", &object.repeat(20_000))]);
     for output in ["table", "json", "jsonl", "yaml"] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_settled"))
             .args(["status", "-f", "many.jsonl", "-o", output])
-            .current_dir(folder.path())
+            .current_dir(directory.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -140,10 +140,10 @@ fn a_closed_pipe_is_no_error() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_an_error() {
-    let folder = Folder::new(&[("one.json", &config_map("one"))]);
+    let directory = Directory::new(&[("one.json", &config_map("one"))]);
     let output = Command::new(env!("CARGO_BIN_EXE_settled"))
         .args(["status", "-f", "one.json"])
-        .current_dir(folder.path())
+        .current_dir(directory.path())
         .stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap())
         .output()
         .unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::support::{Folder, settled};
+use crate::support::{Directory, settled};
 
 #[test]
 fn every_shell_gets_completions() {
@@ -22,9 +22,9 @@ fn every_shell_gets_completions() {
 
 #[test]
 fn manual_pages_are_there_for_all_commands() {
-    let folder = Folder::new(&[]);
-    assert_snapshot!(settled("man --dir man/deep").dir(&folder).transcript(), @"exit code: 0");
-    let mut names: Vec<_> = fs::read_dir(folder.path().join("man/deep"))
+    let directory = Directory::new(&[]);
+    assert_snapshot!(settled("man --dir man/deep").dir(&directory).transcript(), @"exit code: 0");
+    let mut names: Vec<_> = fs::read_dir(directory.path().join("man/deep"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -62,7 +62,7 @@ fn manual_pages_are_there_for_all_commands() {
     settled-why.1
     settled.1
     ");
-    let page = fs::read_to_string(folder.path().join("man/deep/settled-status.1")).unwrap();
+    let page = fs::read_to_string(directory.path().join("man/deep/settled-status.1")).unwrap();
     assert!(page.contains(".TH settled-status 1"), "{page}");
     assert!(page.contains(".SH \"EXIT CODES\"\n.nf\n"), "{page}");
     let page = settled("man").stdout();

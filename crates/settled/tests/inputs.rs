@@ -5,16 +5,16 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::support::{Folder, augment, config_map, failed_pod, pending_claim, status};
+use crate::support::{Directory, augment, config_map, failed_pod, pending_claim, status};
 
 #[test]
 fn several_files_are_one_run() {
-    let folder = Folder::new(&[
+    let directory = Directory::new(&[
         ("b.json", &config_map("b")),
         ("a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\n"),
         ("named.txt", &config_map("named")),
     ]);
-    assert_snapshot!(status("-f b.json a.yaml -f named.txt --sort none").dir(&folder).transcript(), @"
+    assert_snapshot!(status("-f b.json a.yaml -f named.txt --sort none").dir(&directory).transcript(), @"
     exit code: 0
     --- stdout ---
     STATUS   OBJECT           REASON        MESSAGE
@@ -27,8 +27,8 @@ fn several_files_are_one_run() {
 }
 
 #[test]
-fn a_folder_is_read_in_order() {
-    let folder = Folder::new(&[
+fn a_directory_is_read_in_order() {
+    let directory = Directory::new(&[
         ("dump/namespaces/shop/core/pods.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n"),
         ("dump/namespaces/shop/apps/deployments.json", &config_map("two")),
         ("dump/namespaces/shop/pods/web/logs/current.log", "kind: Pod\n"),
@@ -39,7 +39,7 @@ fn a_folder_is_read_in_order() {
         ("dump/lines.ndjson", &format!("{}\n{}\n", config_map("four"), config_map("five"))),
         ("dump/empty.yaml", ""),
     ]);
-    assert_snapshot!(status("-f dump --sort none -o wide").dir(&folder).transcript(), @"
+    assert_snapshot!(status("-f dump --sort none -o wide").dir(&directory).transcript(), @"
     exit code: 0
     --- stdout ---
     STATUS   NAMESPACE  OBJECT           REASON        BASIS           CONFIDENCE     SOURCE                                        MESSAGE
@@ -52,20 +52,20 @@ fn a_folder_is_read_in_order() {
     5 objects: 5 Current (5 files, [TIME])
     ");
     assert_eq!(
-        status("-f dump --sort source -o jsonl").dir(&folder).stdout(),
-        status("-f dump -o jsonl").dir(&folder).stdout(),
+        status("-f dump --sort source -o jsonl").dir(&directory).stdout(),
+        status("-f dump -o jsonl").dir(&directory).stdout(),
     );
 }
 
 #[cfg(unix)]
 #[test]
 fn links_in_circles_end() {
-    let folder = Folder::new(&[("dump/a/one.json", &config_map("one"))]);
-    std::os::unix::fs::symlink("..", folder.path().join("dump/a/up")).unwrap();
-    std::os::unix::fs::symlink("loop", folder.path().join("dump/a/loop")).unwrap();
-    std::os::unix::fs::symlink("nowhere", folder.path().join("dump/a/dangling.yaml")).unwrap();
-    std::os::unix::fs::symlink("one.json", folder.path().join("dump/a/two.json")).unwrap();
-    assert_snapshot!(status("-f dump --sort none").dir(&folder).transcript(), @"
+    let directory = Directory::new(&[("dump/a/one.json", &config_map("one"))]);
+    std::os::unix::fs::symlink("..", directory.path().join("dump/a/up")).unwrap();
+    std::os::unix::fs::symlink("loop", directory.path().join("dump/a/loop")).unwrap();
+    std::os::unix::fs::symlink("nowhere", directory.path().join("dump/a/dangling.yaml")).unwrap();
+    std::os::unix::fs::symlink("one.json", directory.path().join("dump/a/two.json")).unwrap();
+    assert_snapshot!(status("-f dump --sort none").dir(&directory).transcript(), @"
     exit code: 2
     --- stdout ---
     STATUS   OBJECT         REASON        MESSAGE
@@ -79,8 +79,8 @@ fn links_in_circles_end() {
 
 #[test]
 fn unreadable_files_are_told_and_the_rest_goes_on() {
-    let folder = Folder::new(&[("one.json", &config_map("one"))]);
-    assert_snapshot!(status("-f missing.yaml one.json").dir(&folder).transcript(), @"
+    let directory = Directory::new(&[("one.json", &config_map("one"))]);
+    assert_snapshot!(status("-f missing.yaml one.json").dir(&directory).transcript(), @"
     exit code: 2
     --- stdout ---
     STATUS   OBJECT         REASON        MESSAGE
@@ -89,7 +89,7 @@ fn unreadable_files_are_told_and_the_rest_goes_on() {
     error: cannot read missing.yaml: No such file or directory
     1 object in shop: 1 Current (1 file, [TIME])
     ");
-    assert_snapshot!(status("-f missing.yaml -q").dir(&folder).transcript(), @"
+    assert_snapshot!(status("-f missing.yaml -q").dir(&directory).transcript(), @"
     exit code: 2
     --- stderr ---
     error: cannot read missing.yaml: No such file or directory
@@ -98,14 +98,17 @@ fn unreadable_files_are_told_and_the_rest_goes_on() {
 
 #[test]
 fn inputs_without_objects_are_an_error() {
-    let folder =
-        Folder::new(&[("empty.yaml", ""), ("comment.yaml", "# nothing\n---\n"), ("dir/readme.md", "hello")]);
-    assert_snapshot!(status("-f empty.yaml comment.yaml").dir(&folder).transcript(), @"
+    let directory = Directory::new(&[
+        ("empty.yaml", ""),
+        ("comment.yaml", "# nothing\n---\n"),
+        ("dir/readme.md", "hello"),
+    ]);
+    assert_snapshot!(status("-f empty.yaml comment.yaml").dir(&directory).transcript(), @"
     exit code: 2
     --- stderr ---
     error: no objects found in empty.yaml, comment.yaml
     ");
-    assert_snapshot!(status("-f dir").dir(&folder).transcript(), @"
+    assert_snapshot!(status("-f dir").dir(&directory).transcript(), @"
     exit code: 2
     --- stderr ---
     error: no objects found in dir
@@ -242,7 +245,7 @@ fn deep_nesting_is_bounded() {
 /// With many threads and small files the rows still come in the order of the input, and count within their file.
 #[test]
 fn order_is_the_inputs_whatever_the_threads() {
-    let folder = Folder::new(&[]);
+    let directory = Directory::new(&[]);
     let mut expected = Vec::new();
     for file in 0..60 {
         let name = format!("dump/{file:03}.jsonl");
@@ -259,10 +262,10 @@ fn order_is_the_inputs_whatever_the_threads() {
             content.push('\n');
             expected.push(format!("{name}#{document} {file}-{document}"));
         }
-        folder.write(&name, &content);
+        directory.write(&name, &content);
     }
     for threads in ["1", "2", "3", "8", "64"] {
-        let output = status("-f dump -o jsonl --threads").arg(threads).dir(&folder).stdout();
+        let output = status("-f dump -o jsonl --threads").arg(threads).dir(&directory).stdout();
         let found: Vec<_> = output
             .lines()
             .map(|line| {
@@ -277,10 +280,10 @@ fn order_is_the_inputs_whatever_the_threads() {
 
 #[test]
 fn names_of_files_are_harmless_too() {
-    let folder = Folder::new(&[("evil\u{1b}[31m\n.json", &failed_pod("web"))]);
+    let directory = Directory::new(&[("evil\u{1b}[31m\n.json", &failed_pod("web"))]);
     let output =
-        status("-o wide -f").arg("evil\u{1b}[31m\n.json").arg("gone\u{1b}[31m").dir(&folder).transcript();
+        status("-o wide -f").arg("evil\u{1b}[31m\n.json").arg("gone\u{1b}[31m").dir(&directory).transcript();
     assert!(!output.contains('\u{1b}'), "{output}");
-    let path = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let path = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
     assert_eq!(status("-q -f").arg(path).code(), 1);
 }

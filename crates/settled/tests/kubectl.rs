@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use crate::live::Cluster;
-use crate::support::{Folder, settled};
+use crate::support::{Directory, settled};
 
 /// What becomes of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ const APPLY: [(&str, Fate); 20] = [
 
 #[test]
 fn every_option_is_accepted_or_refused_with_a_remedy() {
-    let folder = Folder::new(&[(
+    let directory = Directory::new(&[(
         "web.yaml",
         "{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: shop}}",
     )]);
@@ -113,7 +113,7 @@ fn every_option_is_accepted_or_refused_with_a_remedy() {
     let apply = APPLY.iter().map(|(options, fate)| (format!("apply -f FILE {options}"), *fate));
     for (command, fate) in global.chain(wait).chain(apply) {
         let run = settled(&command.replace("FILE", "web.yaml")).env("KUBECONFIG", "/nonexistent");
-        let output = run.dir(&folder).output();
+        let output = run.dir(&directory).output();
         let errors = String::from_utf8(output.stderr).unwrap();
         // What is accepted gets as far as the missing kubeconfig.
         match fate {
@@ -153,8 +153,8 @@ fn a_request_ends_with_its_timeout() {
          clusters: [{{name: c, cluster: {{server: \"http://{}\"}}}}]\n",
         silent.local_addr().unwrap()
     );
-    let folder = Folder::new(&[("config", &config)]);
-    let path = folder.path().join("config");
+    let directory = Directory::new(&[("config", &config)]);
+    let path = directory.path().join("config");
     let run = settled("status pods --request-timeout=1").env("KUBECONFIG", path.to_str().unwrap());
     let text = run.transcript();
     assert!(text.starts_with("exit code: 4\n"), "{text}");
@@ -174,7 +174,7 @@ fn apply_prints_the_warnings_of_the_server_once() {
             )
         })
         .collect();
-    cluster.folder.write("hooks.yaml", &hooks.join("\n---\n"));
+    cluster.directory.write("hooks.yaml", &hooks.join("\n---\n"));
     let run = |arguments: &str| {
         let output = cluster.settled(arguments).output();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())

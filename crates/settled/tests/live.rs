@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::serve::Served;
-use crate::support::{Folder, Run, settled};
+use crate::support::{Directory, Run, settled};
 
 /// Two kinds that are done once they are there, one that waits for a user, and the namespace for them.
 const MANIFESTS: &str = "\
@@ -39,15 +39,15 @@ pub(crate) const AVAILABLE: &str = r#"{"status":{"observedGeneration":1,"replica
 const GIVEN_UP: &str = r#"{"status":{"observedGeneration":1,"replicas":2,"updatedReplicas":2,"unavailableReplicas":2,
     "conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"ReplicaSet \"web-5d9\" has timed out progressing."}]}}"#;
 
-/// A server, and a folder with manifests.
+/// A server, and a directory with manifests.
 pub(crate) struct Cluster {
     pub(crate) server: Served,
-    pub(crate) folder: Folder,
+    pub(crate) directory: Directory,
 }
 
 impl Cluster {
     pub(crate) fn start() -> Self {
-        Self { server: Served::start(&["--memory"]), folder: Folder::new(&[("web.yaml", MANIFESTS)]) }
+        Self { server: Served::start(&["--memory"]), directory: Directory::new(&[("web.yaml", MANIFESTS)]) }
     }
 
     /// With the objects of the manifests in it.
@@ -59,7 +59,7 @@ impl Cluster {
 
     pub(crate) fn settled(&self, arguments: &str) -> Run {
         let kubeconfig = self.server.kubeconfig.to_str().unwrap();
-        settled(arguments).env("KUBECONFIG", kubeconfig).dir(&self.folder)
+        settled(arguments).env("KUBECONFIG", kubeconfig).dir(&self.directory)
     }
 
     /// What a command came to, with `[T]` for times.
@@ -126,7 +126,7 @@ fn apply_begins_with_what_others_need() {
     // The server notes, the second time, who made the Namespace; that is no change of it.
     assert_eq!(again, "namespace/shop unchanged\nconfigmap/web unchanged\ndeployment.apps/web unchanged\n");
     // Another manager owns fields.
-    cluster.folder.write("scaled.yaml", &MANIFESTS.replace("replicas: 2", "replicas: 5"));
+    cluster.directory.write("scaled.yaml", &MANIFESTS.replace("replicas: 2", "replicas: 5"));
     assert_snapshot!(cluster.transcript("apply -f scaled.yaml --field-manager other --wait"), @r#"
     exit code: 1
     --- stdout ---
@@ -187,7 +187,7 @@ fn waiting_for_what_is_done_takes_no_time() {
 fn a_wait_that_fails_says_why_in_every_format() {
     let cluster = Cluster::with_objects();
     cluster.report_status(GIVEN_UP);
-    let summary = cluster.folder.path().join("summary.md");
+    let summary = cluster.directory.path().join("summary.md");
     assert_snapshot!(cluster.transcript("wait -f web.yaml --report junit=out.xml --report jsonl=out.jsonl"), @"
     exit code: 1
     --- stderr ---
@@ -202,10 +202,10 @@ fn a_wait_that_fails_says_why_in_every_format() {
 
     ✗ failed after [T] in shop (2/3 done, 1 failed): Deployment/web: ProgressDeadlineExceeded: no progress within progressDeadlineSeconds
     ");
-    let junit = fs::read_to_string(cluster.folder.path().join("out.xml")).unwrap();
+    let junit = fs::read_to_string(cluster.directory.path().join("out.xml")).unwrap();
     assert!(junit.contains(r#"tests="3" failures="1" errors="0" skipped="0""#), "{junit}");
     assert!(junit.contains(r#"<failure type="ProgressDeadlineExceeded""#), "{junit}");
-    let lines = fs::read_to_string(cluster.folder.path().join("out.jsonl")).unwrap();
+    let lines = fs::read_to_string(cluster.directory.path().join("out.jsonl")).unwrap();
     let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
     assert_eq!((&last["event"], &last["outcome"]), (&"finished".into(), &"failed".into()), "{last}");
 
@@ -244,9 +244,9 @@ fn a_wait_ends_with_the_time_it_was_given() {
 
 #[test]
 fn what_is_wrong_with_the_arguments_is_said_before_anything_is_asked() {
-    let folder = Folder::new(&[("bad.yaml", "kind: Pod\n---\n- 1\n")]);
+    let directory = Directory::new(&[("bad.yaml", "kind: Pod\n---\n- 1\n")]);
     let transcript =
-        |arguments: &str| settled(arguments).env("KUBECONFIG", "/nonexistent").dir(&folder).transcript();
+        |arguments: &str| settled(arguments).env("KUBECONFIG", "/nonexistent").dir(&directory).transcript();
     assert_snapshot!(transcript("wait"), @"
     exit code: 2
     --- stderr ---
@@ -286,10 +286,10 @@ fn what_is_wrong_with_the_arguments_is_said_before_anything_is_asked() {
 
     For more information, try '--help'.
     "#);
-    assert_snapshot!(transcript("wait pod/a --report junit=no/such/folder/x.xml"), @"
+    assert_snapshot!(transcript("wait pod/a --report junit=no/such/directory/x.xml"), @"
     exit code: 2
     --- stderr ---
-    error: cannot write no/such/folder/x.xml: No such file or directory
+    error: cannot write no/such/directory/x.xml: No such file or directory
     ");
     assert_snapshot!(transcript("wait pod/a"), @r#"
     exit code: 4
@@ -382,8 +382,8 @@ fn reports_are_files_that_can_be_written() {
     let cluster = Cluster::with_objects();
     let arguments = "wait cm/web -n shop -q --report github=s.md --report json=r.json";
     assert_eq!(cluster.settled(arguments).code(), 0);
-    let folder: &Path = cluster.folder.path();
-    assert!(fs::read_to_string(folder.join("s.md")).unwrap().contains("| ✓ | ConfigMap/web | Current |"));
-    let json: Value = serde_json::from_str(&fs::read_to_string(folder.join("r.json")).unwrap()).unwrap();
+    let directory: &Path = cluster.directory.path();
+    assert!(fs::read_to_string(directory.join("s.md")).unwrap().contains("| ✓ | ConfigMap/web | Current |"));
+    let json: Value = serde_json::from_str(&fs::read_to_string(directory.join("r.json")).unwrap()).unwrap();
     assert_eq!(json["outcome"], "settled");
 }

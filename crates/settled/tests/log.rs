@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 
 use crate::live::Cluster;
 use crate::serve::{self, Served};
-use crate::support::{Folder, settled};
+use crate::support::{Directory, settled};
 
 const TOKEN: &str = "4711-token-of-jane";
 const SECRET: &str = "what-nobody-may-read";
@@ -61,15 +61,15 @@ fn nothing_secret_is_logged_at_any_level() {
         "apiVersion: v1\nkind: Secret\nmetadata: {{name: top, namespace: default}}\nstringData: {{a: {SECRET}}}\n"
     );
     let users = format!("{TOKEN},jane,1,\"system:masters\"\n");
-    let folder = Folder::new(&[("secret.yaml", &secret), ("users.csv", &users)]);
-    let (users, log) = (folder.path().join("users.csv"), folder.path().join("server.log"));
+    let directory = Directory::new(&[("secret.yaml", &secret), ("users.csv", &users)]);
+    let (users, log) = (directory.path().join("users.csv"), directory.path().join("server.log"));
     let mut command = serve::command(&["--memory", "--token-auth-file", users.to_str().unwrap()]);
     // A pipe that nobody reads would stop the server.
     command.env("RUST_LOG", "trace").stderr(File::create(&log).unwrap());
     let server = Served::spawn(command);
 
     let run = |arguments: &str| {
-        let run = settled(arguments).arg("--token").arg(TOKEN).dir(&folder);
+        let run = settled(arguments).arg("--token").arg(TOKEN).dir(&directory);
         let run = run.env("KUBECONFIG", server.kubeconfig.to_str().unwrap()).env("RUST_LOG", "trace");
         let output = run.output();
         assert_eq!(output.status.code(), Some(0), "{arguments}");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::live::Cluster;
 use crate::serve::Served;
-use crate::support::Folder;
+use crate::support::Directory;
 
 const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
 
@@ -96,8 +96,8 @@ impl Drop for Reporter {
 #[test]
 fn a_report_is_the_status_of_its_policy() {
     let server = Served::start(&["--memory", "--feature-gates", "NetworkPolicyStatus=false"]);
-    let cluster = Cluster { server, folder: Folder::new(&[]) };
-    cluster.folder.write("crd.yaml", &cluster.settled("netpol report --print-crd").stdout());
+    let cluster = Cluster { server, directory: Directory::new(&[]) };
+    cluster.directory.write("crd.yaml", &cluster.settled("netpol report --print-crd").stdout());
     let policy = json!({
         "metadata": {"name": "egress"},
         "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"ports": [{"port": 30000, "endPort": 32000}]}]},

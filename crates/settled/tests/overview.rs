@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::live::{AVAILABLE, Cluster};
-use crate::support::{Folder, Run, settled};
+use crate::support::{Directory, Run, settled};
 
 /// A Deployment with a Pod that fails, a Pod of its own, a claim, and what has no state.
 const MORE: &str = "\
@@ -48,7 +48,7 @@ fn uid_of_web(cluster: &Cluster) -> String {
 #[test]
 fn all_that_is_not_done_is_shown_by_its_owners() {
     let cluster = Cluster::with_objects();
-    cluster.folder.write("more.yaml", MORE);
+    cluster.directory.write("more.yaml", MORE);
     assert_eq!(cluster.settled("apply -f more.yaml -q").code(), 0);
     let owner = format!(
         r#"{{"apiVersion":"apps/v1","kind":"Deployment","name":"web","uid":"{}"}}"#,
@@ -145,7 +145,7 @@ metadata: {name: some, namespace: shop}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: some}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]
 ";
-    cluster.folder.write("role.yaml", role);
+    cluster.directory.write("role.yaml", role);
     assert_eq!(cluster.settled("apply -f role.yaml -q").code(), 0);
     let (code, out, errors) = ran(cluster.settled("status -n shop --as bob -o jsonl"));
     assert_eq!((code, out.lines().count()), (3, 1), "{out}{errors}");
@@ -155,12 +155,12 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]
 
 #[test]
 fn a_pipe_without_f_is_a_mistake() {
-    let folder = Folder::new(&[]);
+    let directory = Directory::new(&[]);
     for (command, error) in
         [("status", "no input"), ("why", "no targets given"), ("tree", "no targets given")]
     {
         let output =
-            settled(command).stdin("kind: Pod").env("KUBECONFIG", "/nonexistent").dir(&folder).output();
+            settled(command).stdin("kind: Pod").env("KUBECONFIG", "/nonexistent").dir(&directory).output();
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{command}: {errors}");
         assert!(

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 
-use crate::support::{Folder, Run, settled};
+use crate::support::{Directory, Run, settled};
 
 const OBJECT: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web","namespace":"shop"}}"#;
 
@@ -72,10 +72,10 @@ fn clusters_are_reached_by_the_proxy() {
             "apiVersion: v1\nkind: Config\ncurrent-context: here\ncontexts: [{{name: here, context: {{cluster: c}}}}]\n\
              clusters: [{{name: c, cluster: {{server: \"{server}\", proxy-url: \"{proxy}\"}}}}]\n"
         );
-        Folder::new(&[("config", &text)])
+        Directory::new(&[("config", &text)])
     };
-    let run = |folder: &Folder, environment: &[(&str, &str)]| {
-        let path = folder.path().join("config");
+    let run = |directory: &Directory, environment: &[(&str, &str)]| {
+        let path = directory.path().join("config");
         let run = settled("status cm/web --request-timeout 5").env("KUBECONFIG", path.to_str().unwrap());
         environment.iter().fold(run, |run: Run, (name, value)| run.env(name, value)).output()
     };

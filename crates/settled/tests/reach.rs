@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::live::Cluster;
-use crate::support::{Folder, Run, settled};
+use crate::support::{Directory, Run, settled};
 
 /// A server that does this with each connection.
 fn listener(each: fn(&mut TcpStream)) -> SocketAddr {
@@ -26,17 +26,17 @@ fn listener(each: fn(&mut TcpStream)) -> SocketAddr {
     address
 }
 
-/// A folder with a kubeconfig: for this server, as this user.
-fn kubeconfig(server: &str, user: &str) -> Folder {
+/// A directory with a kubeconfig: for this server, as this user.
+fn kubeconfig(server: &str, user: &str) -> Directory {
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\ncontexts: [{{name: here, context: {{cluster: c, user: u}}}}]\n\
          clusters: [{{name: c, cluster: {server}}}]\nusers: [{{name: u, user: {user}}}]\n"
     );
-    Folder::new(&[("config", &text)])
+    Directory::new(&[("config", &text)])
 }
 
-fn with(folder: &Folder, arguments: &str) -> Run {
-    let path = folder.path().join("config");
+fn with(directory: &Directory, arguments: &str) -> Run {
+    let path = directory.path().join("config");
     settled(arguments).env("KUBECONFIG", path.to_str().unwrap()).env("PATH", "/usr/bin:/bin")
 }
 
@@ -128,15 +128,15 @@ fn a_malformed_selector_is_an_error_at_once() {
 fn no_wait_outlives_its_timeout() {
     let silent = listener(|_| {});
     for scheme in ["http", "https"] {
-        let folder = kubeconfig(&format!("{{server: \"{scheme}://{silent}\"}}"), "{}");
-        let text = said(with(&folder, "wait deploy/web --timeout 1s"), &silent.to_string());
+        let directory = kubeconfig(&format!("{{server: \"{scheme}://{silent}\"}}"), "{}");
+        let text = said(with(&directory, "wait deploy/web --timeout 1s"), &silent.to_string());
         assert!(text.starts_with("4\nerror: cannot reach the cluster at "), "{text}");
     }
-    let folder = kubeconfig(
+    let directory = kubeconfig(
         "{server: \"https://127.0.0.1:1\"}",
         "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sleep, args: [\"600\"], interactiveMode: Never}}",
     );
-    assert_snapshot!(said(with(&folder, "wait deploy/web --timeout 1s"), "127.0.0.1:1"), @"
+    assert_snapshot!(said(with(&directory, "wait deploy/web --timeout 1s"), "127.0.0.1:1"), @"
     4
     error: no credentials within 1s
     hint: check the credential plugin of the kubeconfig, and that the kubeconfig is a file
@@ -147,8 +147,8 @@ fn no_wait_outlives_its_timeout() {
 fn what_cannot_heal_is_not_retried() {
     // With the default timeout, retrying would take minutes.
     let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let folder = kubeconfig(&format!("{{server: \"https://{refused}\"}}"), "{}");
-    assert_snapshot!(said(with(&folder, "status pods"), &refused), @"
+    let directory = kubeconfig(&format!("{{server: \"https://{refused}\"}}"), "{}");
+    assert_snapshot!(said(with(&directory, "status pods"), &refused), @"
     4
     error: cannot reach the cluster at https://ADDRESS: Connection refused
     hint: check that the server of this context is running and reachable
@@ -158,16 +158,16 @@ fn what_cannot_heal_is_not_retried() {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").unwrap();
     })
     .to_string();
-    let folder = kubeconfig(&format!("{{server: \"https://{plain}\"}}"), "{}");
-    assert_snapshot!(said(with(&folder, "wait deploy/web"), &plain), @"
+    let directory = kubeconfig(&format!("{{server: \"https://{plain}\"}}"), "{}");
+    assert_snapshot!(said(with(&directory, "wait deploy/web"), &plain), @"
     4
     error: cannot reach the cluster at https://ADDRESS: received corrupt message of type InvalidContentType
     hint: the server does not use TLS: check http:// or https:// and the port in the kubeconfig
     ");
     let cluster = Cluster::start();
     let address = cluster.server.address().to_owned();
-    let folder = kubeconfig(&format!("{{server: \"https://{address}\"}}"), "{}");
-    assert_snapshot!(said(with(&folder, "wait deploy/web"), &address), @"
+    let directory = kubeconfig(&format!("{{server: \"https://{address}\"}}"), "{}");
+    assert_snapshot!(said(with(&directory, "wait deploy/web"), &address), @"
     4
     error: cannot reach the cluster at https://ADDRESS: invalid peer certificate: UnknownIssuer
     hint: the server's certificate is not signed by the certificate-authority of the kubeconfig, or is for another name
@@ -177,8 +177,8 @@ fn what_cannot_heal_is_not_retried() {
 #[test]
 fn a_server_that_is_not_there_is_told_at_once_and_retried() {
     let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let folder = kubeconfig(&format!("{{server: \"https://{refused}\"}}"), "{}");
-    assert_snapshot!(said(with(&folder, "wait deploy/web --timeout 1s"), &refused), @"
+    let directory = kubeconfig(&format!("{{server: \"https://{refused}\"}}"), "{}");
+    assert_snapshot!(said(with(&directory, "wait deploy/web --timeout 1s"), &refused), @"
     4
     warning: cannot reach the cluster at https://ADDRESS: Connection refused; retrying
     error: cannot reach the cluster at https://ADDRESS: Connection refused
@@ -189,9 +189,9 @@ fn a_server_that_is_not_there_is_told_at_once_and_retried() {
 #[test]
 fn kubeconfigs_that_cannot_be_used() {
     let transcript = |server: &str, user: &str, arguments: &str| {
-        let folder = kubeconfig(server, user);
-        let path = folder.path().to_str().unwrap().to_owned();
-        said(with(&folder, arguments), &path)
+        let directory = kubeconfig(server, user);
+        let path = directory.path().to_str().unwrap().to_owned();
+        said(with(&directory, arguments), &path)
     };
     let here = "{server: \"https://127.0.0.1:1\"}";
     assert_snapshot!(transcript(here, "{}", "status pods --context nope"), @r#"

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Folder, Run, settled};
+use crate::support::{Directory, Run, settled};
 
 const WEB: &str = "\
 apiVersion: apps/v1
@@ -19,13 +19,13 @@ spec:
           image: nginx
 ";
 
-fn rehearse(folder: &Folder, arguments: &str) -> Run {
-    settled(&format!("rehearse {arguments}")).dir(folder)
+fn rehearse(directory: &Directory, arguments: &str) -> Run {
+    settled(&format!("rehearse {arguments}")).dir(directory)
 }
 
 /// Exit code and report.
-fn json(folder: &Folder, arguments: &str) -> (i32, Value) {
-    let output = rehearse(folder, &format!("{arguments} -o json")).output();
+fn json(directory: &Directory, arguments: &str) -> (i32, Value) {
+    let output = rehearse(directory, &format!("{arguments} -o json")).output();
     let report = serde_json::from_slice(&output.stdout);
     let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code().unwrap(), report)
@@ -44,13 +44,13 @@ fn findings(report: &Value) -> Vec<String> {
 
 #[test]
 fn a_deployment_becomes_ready() {
-    let folder = Folder::new(&[("web.yaml", WEB)]);
-    let (code, report) = json(&folder, "-f web.yaml");
+    let directory = Directory::new(&[("web.yaml", WEB)]);
+    let (code, report) = json(&directory, "-f web.yaml");
     assert_eq!((code, &report["outcome"]), (0, &"settled".into()), "{report}");
     assert_eq!(findings(&report), Vec::<String>::new());
     // The same seed, the same rehearsal.
     let lines = |arguments: &str| {
-        let text = rehearse(&folder, &format!("-f web.yaml -o jsonl {arguments}")).stdout();
+        let text = rehearse(&directory, &format!("-f web.yaml -o jsonl {arguments}")).stdout();
         text.lines().map(|line| line.split_once("\"event\"").unwrap().1.to_owned()).collect::<Vec<_>>().len()
     };
     assert_eq!(lines("--seed 7"), lines("--seed 7"));
@@ -61,8 +61,8 @@ fn all_refusals_are_reported_with_their_places() {
     let broken = WEB.replace("replicas: 2", "replicas: -2\n  replica: 3");
     let other =
         WEB.replace("name: web}", "name: other}").replace("app: web}}\n  template", "app: x}}\n  template");
-    let folder = Folder::new(&[("a.yaml", &*broken), ("b.yaml", &*other)]);
-    let (code, report) = json(&folder, "-f .");
+    let directory = Directory::new(&[("a.yaml", &*broken), ("b.yaml", &*other)]);
+    let (code, report) = json(&directory, "-f .");
     assert_eq!(code, 1, "{report}");
     let found = findings(&report);
     assert!(found.iter().any(|row| row.starts_with("unknown-field ./a.yaml:6:")), "{found:?}");
@@ -80,8 +80,8 @@ fn all_refusals_are_reported_with_their_places() {
 fn references_that_resolve_to_nothing_are_found() {
     let web = format!("{WEB}          envFrom: [{{configMapRef: {{name: setings}}}}]\n");
     let settings = "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a: b}}\n";
-    let folder = Folder::new(&[("web.yaml", &*web), ("settings.yaml", settings)]);
-    let (code, report) = json(&folder, "-f . --timeout 60s");
+    let directory = Directory::new(&[("web.yaml", &*web), ("settings.yaml", settings)]);
+    let (code, report) = json(&directory, "-f . --timeout 60s");
     assert_ne!(code, 0, "{report}");
     let row = report["findings"]
         .as_array()
@@ -98,10 +98,10 @@ fn references_that_resolve_to_nothing_are_found() {
 #[test]
 fn reports_have_the_findings() {
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {selector: {app: wep}, ports: [{port: 80}]}\n";
-    let folder = Folder::new(&[("web.yaml", WEB), ("service.yaml", service)]);
-    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let directory = Directory::new(&[("web.yaml", WEB), ("service.yaml", service)]);
+    let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
     let all = "--report junit=a.xml --report json=a.json --report jsonl=a.jsonl --report github=a.md";
-    rehearse(&folder, &format!("-f web.yaml -f service.yaml {all}")).output();
+    rehearse(&directory, &format!("-f web.yaml -f service.yaml {all}")).output();
     assert!(
         read("a.xml").contains("<testcase name=\"empty-selector Service default/s\""),
         "{}",
@@ -120,7 +120,7 @@ fn reports_have_the_findings() {
     );
 
     // Nothing is applied, so there is nothing to wait for.
-    let refused = Folder::new(&[("web.yaml", &*WEB.replace("replicas: 2", "replicas: -2"))]);
+    let refused = Directory::new(&[("web.yaml", &*WEB.replace("replicas: 2", "replicas: -2"))]);
     rehearse(&refused, "-f web.yaml --report junit=a.xml").output();
     let written = std::fs::read_to_string(refused.path().join("a.xml")).unwrap();
     assert!(written.contains("<testcase name=\"refused Deployment default/web\""), "{written}");
@@ -133,10 +133,10 @@ fn services_without_endpoints_and_ports_are_found() {
             "apiVersion: v1\nkind: Service\nmetadata: {{name: s}}\nspec:\n  selector: {{app: {selector}}}\n  ports:\n  - port: 80\n    targetPort: {port}\n"
         )
     };
-    let typo = Folder::new(&[("web.yaml", WEB), ("service.yaml", &service("wep", "80"))]);
+    let typo = Directory::new(&[("web.yaml", WEB), ("service.yaml", &service("wep", "80"))]);
     let (_, report) = json(&typo, "-f .");
     assert_eq!(findings(&report), ["empty-selector ./service.yaml:5:13 spec.selector"]);
-    let port = Folder::new(&[("web.yaml", WEB), ("service.yaml", &service("web", "http"))]);
+    let port = Directory::new(&[("web.yaml", WEB), ("service.yaml", &service("web", "http"))]);
     let (_, report) = json(&port, "-f .");
     assert_eq!(findings(&report), ["missing-port ./service.yaml:8:17 spec.ports[0].targetPort"]);
 }
@@ -144,18 +144,18 @@ fn services_without_endpoints_and_ports_are_found() {
 #[test]
 fn unknown_kinds_are_stored_and_said() {
     let custom = "apiVersion: example.com/v1\nkind: Price\nmetadata: {name: a, namespace: default}\nspec: {amount: 1}\n";
-    let folder = Folder::new(&[("a.yaml", custom)]);
-    let (code, report) = json(&folder, "-f a.yaml");
+    let directory = Directory::new(&[("a.yaml", custom)]);
+    let (code, report) = json(&directory, "-f a.yaml");
     assert_eq!(code, 0, "{report}");
     assert_eq!(findings(&report), ["missing-kind a.yaml:2:7 kind"]);
-    assert_eq!(json(&folder, "-f a.yaml --strict").0, 1);
+    assert_eq!(json(&directory, "-f a.yaml --strict").0, 1);
 }
 
 #[test]
 fn removed_versions_name_what_took_their_place() {
     let ingress = "apiVersion: extensions/v1beta1\nkind: Ingress\nmetadata: {name: a}\nspec: {}\n";
-    let folder = Folder::new(&[("a.yaml", ingress)]);
-    let (code, report) = json(&folder, "-f a.yaml");
+    let directory = Directory::new(&[("a.yaml", ingress)]);
+    let (code, report) = json(&directory, "-f a.yaml");
     assert_eq!(code, 1, "{report}");
     let row = &report["findings"][0];
     assert_eq!((&row["check"], &row["remedy"]), (&"removed-api".into(), &"use networking.k8s.io/v1".into()));
@@ -164,8 +164,8 @@ fn removed_versions_name_what_took_their_place() {
 #[test]
 fn a_namespace_that_nobody_creates_is_assumed() {
     let web = WEB.replace("{name: web}\nspec", "{name: web, namespace: shop}\nspec");
-    let folder = Folder::new(&[("web.yaml", &*web)]);
-    let (code, report) = json(&folder, "-f web.yaml");
+    let directory = Directory::new(&[("web.yaml", &*web)]);
+    let (code, report) = json(&directory, "-f web.yaml");
     assert_eq!(code, 0, "{report}");
     assert_eq!(findings(&report), ["missing-namespace web.yaml:3:34 metadata.namespace"]);
 }
@@ -173,8 +173,8 @@ fn a_namespace_that_nobody_creates_is_assumed() {
 #[test]
 fn immutable_fields_are_found_on_the_way_from_the_old_version() {
     let new = WEB.replace("app: web", "app: shop");
-    let folder = Folder::new(&[("old/web.yaml", WEB), ("new/web.yaml", &*new)]);
-    let (code, report) = json(&folder, "--from old -f new");
+    let directory = Directory::new(&[("old/web.yaml", WEB), ("new/web.yaml", &*new)]);
+    let (code, report) = json(&directory, "--from old -f new");
     assert_eq!(code, 1, "{report}");
     assert!(
         findings(&report)
@@ -198,67 +198,68 @@ spec:
     - port: 30000
       endPort: 32000
 ";
-    let folder = Folder::new(&[("policy.yaml", policy)]);
-    let (_, report) = json(&folder, "-f policy.yaml --provider cilium@1.15");
+    let directory = Directory::new(&[("policy.yaml", policy)]);
+    let (_, report) = json(&directory, "-f policy.yaml --provider cilium@1.15");
     assert_eq!(findings(&report), ["network-policy policy.yaml:10:16 spec.egress[0].ports[0].endPort"]);
-    let (code, report) = json(&folder, "-f policy.yaml --provider cilium@1.16");
+    let (code, report) = json(&directory, "-f policy.yaml --provider cilium@1.16");
     assert_eq!((code, findings(&report)), (0, Vec::new()));
 }
 
 #[test]
 fn reports_have_all_forms() {
-    let folder = Folder::new(&[
+    let directory = Directory::new(&[
         ("web.yaml", WEB),
         (
             "a.yaml",
             "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {selector: {b: c}, ports: [{port: 80}]}}\n",
         ),
     ]);
-    let sarif: Value = serde_json::from_str(&rehearse(&folder, "-f . -o sarif").stdout()).unwrap();
+    let sarif: Value = serde_json::from_str(&rehearse(&directory, "-f . -o sarif").stdout()).unwrap();
     let result = &sarif["runs"][0]["results"][0];
     assert_eq!((&result["ruleId"], &result["level"]), (&"empty-selector".into(), &"error".into()), "{sarif}");
-    let junit = rehearse(&folder, "-f . -o junit").stdout();
+    let junit = rehearse(&directory, "-f . -o junit").stdout();
     assert!(
         junit.contains("<testsuite name=\"settled wait\"")
             && junit.contains("<failure type=\"empty-selector\""),
         "{junit}"
     );
-    let github = rehearse(&folder, "-f . -o github").stdout();
+    let github = rehearse(&directory, "-f . -o github").stdout();
     assert!(github.contains("::error file=./a.yaml,line=1,col="), "{github}");
-    let last = rehearse(&folder, "-f . -o jsonl").stdout();
+    let last = rehearse(&directory, "-f . -o jsonl").stdout();
     assert!(last.lines().last().unwrap().starts_with("{\"event\":\"finding\""), "{last}");
 }
 
 #[test]
 fn recordings_are_shown_again() {
-    let folder = Folder::new(&[("web.yaml", WEB)]);
-    assert_eq!(rehearse(&folder, "-f web.yaml --record web.cast -q").code(), 0);
-    let shown = settled("play web.cast --speed max").dir(&folder).stdout();
+    let directory = Directory::new(&[("web.yaml", WEB)]);
+    assert_eq!(rehearse(&directory, "-f web.yaml --record web.cast -q").code(), 0);
+    let shown = settled("play web.cast --speed max").dir(&directory).stdout();
     assert!(shown.contains("Deployment/web") && shown.contains("Current"), "{shown}");
-    folder.write("bad.cast", "{\"version\": 1}\n");
-    let text = settled("play bad.cast").dir(&folder).transcript();
+    directory.write("bad.cast", "{\"version\": 1}\n");
+    let text = settled("play bad.cast").dir(&directory).transcript();
     assert!(text.starts_with("exit code: 2\n") && text.contains("bad.cast:1: not a recording"), "{text}");
 }
 
 #[test]
 fn nonsense_is_an_error_with_its_place() {
-    let folder = Folder::new(&[("a.yaml", "a: [\n"), ("b.yaml", "kind: X\n"), ("empty/readme.txt", "")]);
-    let text = rehearse(&folder, "-f a.yaml").transcript();
+    let directory =
+        Directory::new(&[("a.yaml", "a: [\n"), ("b.yaml", "kind: X\n"), ("empty/readme.txt", "")]);
+    let text = rehearse(&directory, "-f a.yaml").transcript();
     assert!(text.starts_with("exit code: 2\n") && text.contains("a.yaml:"), "{text}");
-    let text = rehearse(&folder, "-f b.yaml").transcript();
+    let text = rehearse(&directory, "-f b.yaml").transcript();
     assert!(text.starts_with("exit code: 2\n") && text.contains("apiVersion and kind"), "{text}");
-    let text = rehearse(&folder, "-f empty").transcript();
+    let text = rehearse(&directory, "-f empty").transcript();
     assert!(text.starts_with("exit code: 2\n") && text.contains("no objects found"), "{text}");
-    assert!(rehearse(&folder, "-f b.yaml --speed fast").transcript().contains("expected max"));
+    assert!(rehearse(&directory, "-f b.yaml --speed fast").transcript().contains("expected max"));
 }
 
 #[test]
 fn demos_need_no_file() {
-    let folder = Folder::new(&[]);
-    let text = settled("demo good").dir(&folder).transcript();
+    let directory = Directory::new(&[]);
+    let text = settled("demo good").dir(&directory).transcript();
     assert!(text.starts_with("exit code: 0\n"), "{text}");
-    let text = settled("demo finalizer").dir(&folder).transcript();
+    let text = settled("demo finalizer").dir(&directory).transcript();
     assert!(text.starts_with("exit code: 3\n") || text.starts_with("exit code: 1\n"), "{text}");
     assert!(text.contains("held by finalizer example.com/upload"), "{text}");
-    assert!(settled("demo quota --print").dir(&folder).stdout().contains("kind: ResourceQuota"));
+    assert!(settled("demo quota --print").dir(&directory).stdout().contains("kind: ResourceQuota"));
 }

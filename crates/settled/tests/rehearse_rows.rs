@@ -7,10 +7,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::serve::Served;
-use crate::support::{Folder, Run, settled};
+use crate::support::{Directory, Run, settled};
 
-fn rehearse(folder: &Folder, arguments: &str) -> Run {
-    settled(&format!("rehearse {arguments}")).dir(folder)
+fn rehearse(directory: &Directory, arguments: &str) -> Run {
+    settled(&format!("rehearse {arguments}")).dir(directory)
 }
 
 /// Exit code and report.
@@ -21,8 +21,8 @@ fn json(run: Run) -> (i32, Value) {
     (output.status.code().unwrap(), report)
 }
 
-fn played(folder: &Folder, arguments: &str) -> (i32, Value) {
-    json(rehearse(folder, &format!("{arguments} -o json")))
+fn played(directory: &Directory, arguments: &str) -> (i32, Value) {
+    json(rehearse(directory, &format!("{arguments} -o json")))
 }
 
 /// `CHECK LINE FIELD` of each finding.
@@ -97,8 +97,8 @@ metadata: {name: settings}
 
 #[test]
 fn webhooks_and_policies_are_not_called_and_said() {
-    let folder = Folder::new(&[("a.yaml", CALLS)]);
-    let (code, report) = played(&folder, "-f a.yaml");
+    let directory = Directory::new(&[("a.yaml", CALLS)]);
+    let (code, report) = played(&directory, "-f a.yaml");
     assert_eq!((code, &report["outcome"]), (0, &"settled".into()), "{report}");
     assert_eq!(
         findings(&report),
@@ -120,9 +120,9 @@ kind: Job
 metadata: {generateName: migrate-}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}
 ";
-    let folder = Folder::new(&[("a.yaml", &*format!("{job}---\n{job}"))]);
+    let directory = Directory::new(&[("a.yaml", &*format!("{job}---\n{job}"))]);
     let names = |seed: &str| {
-        let (code, report) = played(&folder, &format!("-f a.yaml --seed {seed}"));
+        let (code, report) = played(&directory, &format!("-f a.yaml --seed {seed}"));
         assert_eq!(code, 0, "{report}");
         let targets = report["targets"].as_array().unwrap().iter();
         let names: Vec<_> =
@@ -159,7 +159,7 @@ spec:
         )
     };
     let settings = "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}\n";
-    let before = Folder::new(&[("a.yaml", &*(hook("before", "pre-install") + settings))]);
+    let before = Directory::new(&[("a.yaml", &*(hook("before", "pre-install") + settings))]);
     let (code, report) = played(&before, "-f a.yaml");
     assert_eq!(code, 1, "{report}");
     let found = findings(&report);
@@ -167,7 +167,7 @@ spec:
     assert!(found.contains(&format!("hook-order 14 {field}")), "{found:?}");
     // It is played as well, and does not end.
     assert!(found.contains(&"hook-order 1 ".to_owned()), "{found:?}");
-    let after = Folder::new(&[("a.yaml", &*(hook("after", "post-install") + settings))]);
+    let after = Directory::new(&[("a.yaml", &*(hook("after", "post-install") + settings))]);
     let (code, report) = played(&after, "-f a.yaml");
     assert_eq!((code, findings(&report)), (0, Vec::new()), "{report}");
 }
@@ -183,12 +183,12 @@ const NO_ADDRESS: &str = "addresses:\n- {kind: Service, name: lb, takes: never}\
 
 #[test]
 fn what_never_settles_ends_with_the_virtual_time() {
-    let folder = Folder::new(&[("a.yaml", SERVICE), ("never.scenario", NO_ADDRESS)]);
-    let (code, report) = played(&folder, "-f a.yaml --scenario never.scenario");
+    let directory = Directory::new(&[("a.yaml", SERVICE), ("never.scenario", NO_ADDRESS)]);
+    let (code, report) = played(&directory, "-f a.yaml --scenario never.scenario");
     assert_eq!((code, &report["outcome"]), (3, &"timedOut".into()), "{report}");
     assert_eq!(report["elapsed"], 3600.0);
     assert_eq!(findings(&report), ["unfinished 1 "]);
-    let text = rehearse(&folder, "-f a.yaml --scenario never.scenario --timeout 5m").transcript();
+    let text = rehearse(&directory, "-f a.yaml --scenario never.scenario --timeout 5m").transcript();
     assert!(text.contains("timed out after 5m") && text.contains("NoAddress"), "{text}");
     assert!(text.contains("does the cluster have a load balancer controller?"), "{text}");
 }
@@ -196,8 +196,8 @@ fn what_never_settles_ends_with_the_virtual_time() {
 #[test]
 fn errors_in_a_scenario_have_their_places() {
     let bad = "images:\n- image: a\n  fails: sometimes\n- {image: b, color: red}\nnodes:\n- {node: a, dies: soon}\n";
-    let folder = Folder::new(&[("a.yaml", SERVICE), ("bad.scenario", bad)]);
-    let text = rehearse(&folder, "-f a.yaml --scenario bad.scenario").transcript();
+    let directory = Directory::new(&[("a.yaml", SERVICE), ("bad.scenario", bad)]);
+    let text = rehearse(&directory, "-f a.yaml --scenario bad.scenario").transcript();
     assert!(text.starts_with("exit code: 2\n"), "{text}");
     for error in ["bad.scenario:3:10: ", "bad.scenario:4:14: ", "bad.scenario:6:19: "] {
         assert!(text.contains(error), "{error}: {text}");
@@ -209,12 +209,12 @@ fn entries_without_effect_are_warnings() {
     let scenario = "images:\n- {image: nothing, fails: not-found}\n- {image: nginx, takes: 2s}\n";
     let pod =
         "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: nginx}]}}\n";
-    let folder = Folder::new(&[("a.yaml", pod), ("some.scenario", scenario)]);
-    let (code, report) = played(&folder, "-f a.yaml --scenario some.scenario");
+    let directory = Directory::new(&[("a.yaml", pod), ("some.scenario", scenario)]);
+    let (code, report) = played(&directory, "-f a.yaml --scenario some.scenario");
     assert_eq!(code, 0, "{report}");
     let found = messages(&report, "unused-scenario");
     assert!(found.len() == 1 && found[0].starts_with("some.scenario:2:3: "), "{found:?}");
-    assert_eq!(played(&folder, "-f a.yaml --scenario some.scenario --strict").0, 1);
+    assert_eq!(played(&directory, "-f a.yaml --scenario some.scenario --strict").0, 1);
 }
 
 /// One Pod on a Node that it names, whatever the scheduler would say.
@@ -236,24 +236,24 @@ spec:
 #[test]
 fn controllers_in_an_endless_loop_are_named() {
     // The eviction of Pods that do not tolerate the taint, and the ReplicaSet, which creates them anew.
-    let folder = Folder::new(&[("a.yaml", &*pinned("node-1"))]);
-    let text = rehearse(&folder, "-f a.yaml --nodes 1x4cpu,16Gi,taint=a=b:NoExecute").transcript();
+    let directory = Directory::new(&[("a.yaml", &*pinned("node-1"))]);
+    let text = rehearse(&directory, "-f a.yaml --nodes 1x4cpu,16Gi,taint=a=b:NoExecute").transcript();
     assert!(text.starts_with("exit code: 1\n"), "{text}");
     assert!(text.contains("replicasets default/web was "), "{text}");
     // Programs get the report, too.
     let (code, report) =
-        played(&folder, "-f a.yaml --nodes 1x4cpu,16Gi,taint=a=b:NoExecute --report junit=junit.xml");
+        played(&directory, "-f a.yaml --nodes 1x4cpu,16Gi,taint=a=b:NoExecute --report junit=junit.xml");
     assert_eq!((code, &report["outcome"]), (1, &"failed".into()), "{report}");
     let found = messages(&report, "endless-loop");
     assert!(found.len() == 1 && found[0].starts_with("replicasets default/web was "), "{found:?}");
-    let junit = std::fs::read_to_string(folder.path().join("junit.xml")).unwrap();
+    let junit = std::fs::read_to_string(directory.path().join("junit.xml")).unwrap();
     assert!(junit.contains("endless-loop"), "{junit}");
 }
 
 #[test]
 fn a_node_that_does_not_exist_ends_in_a_slow_cycle() {
-    let folder = Folder::new(&[("a.yaml", &*pinned("missing"))]);
-    let (code, report) = played(&folder, "-f a.yaml --timeout 10m");
+    let directory = Directory::new(&[("a.yaml", &*pinned("missing"))]);
+    let (code, report) = played(&directory, "-f a.yaml --timeout 10m");
     assert_eq!((code, &report["outcome"]), (3, &"timedOut".into()), "{report}");
 }
 
@@ -264,8 +264,8 @@ fn cycles_of_owners_are_found() {
             "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  ownerReferences:\n  - apiVersion: v1\n    kind: ConfigMap\n    name: {owner}\n    uid: 11111111-1111-1111-1111-111111111111\n---\n"
         )
     };
-    let folder = Folder::new(&[("a.yaml", &*(map("a", "b") + &map("b", "a")))]);
-    let (code, report) = played(&folder, "-f a.yaml");
+    let directory = Directory::new(&[("a.yaml", &*(map("a", "b") + &map("b", "a")))]);
+    let (code, report) = played(&directory, "-f a.yaml");
     assert_eq!((code, &report["outcome"]), (1, &"failed".into()), "{report}");
     let found = findings(&report);
     for line in [9, 19] {
@@ -275,10 +275,10 @@ fn cycles_of_owners_are_found() {
 }
 
 /// So many ConfigMaps.
-fn many(count: usize) -> Folder {
+fn many(count: usize) -> Directory {
     let maps = (0..count)
         .map(|number| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{number}}}\n"));
-    Folder::new(&[("a.yaml", &*maps.collect::<String>())])
+    Directory::new(&[("a.yaml", &*maps.collect::<String>())])
 }
 
 fn all_are_done(count: usize) {
@@ -300,9 +300,9 @@ fn fifty_thousand_objects_are_rehearsed() {
 
 #[test]
 fn an_interrupt_ends_with_the_state_so_far() {
-    let folder = Folder::new(&[("a.yaml", SERVICE), ("never.scenario", NO_ADDRESS)]);
+    let directory = Directory::new(&[("a.yaml", SERVICE), ("never.scenario", NO_ADDRESS)]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_settled"));
-    command.env_clear().current_dir(folder.path());
+    command.env_clear().current_dir(directory.path());
     command.args(["rehearse", "-f", "a.yaml", "--scenario", "never.scenario", "--speed", "1x"]);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -319,9 +319,9 @@ fn an_interrupt_ends_with_the_state_so_far() {
 
 #[test]
 fn two_rehearsals_at_once_do_not_disturb_each_other() {
-    let folder = Folder::new(&[("a.yaml", SERVICE)]);
+    let directory = Directory::new(&[("a.yaml", SERVICE)]);
     std::thread::scope(|scope| {
-        let play = || played(&folder, "-f a.yaml --seed 3");
+        let play = || played(&directory, "-f a.yaml --seed 3");
         let (one, other) = (scope.spawn(play), scope.spawn(play));
         let (one, other) = (one.join().unwrap(), other.join().unwrap());
         assert_eq!((one.0, other.0), (0, 0));
@@ -333,15 +333,15 @@ fn two_rehearsals_at_once_do_not_disturb_each_other() {
 
 #[test]
 fn no_directory_is_written_to() {
-    let folder = Folder::new(&[("a.yaml", SERVICE)]);
+    let directory = Directory::new(&[("a.yaml", SERVICE)]);
     let run =
-        rehearse(&folder, "-f a.yaml -o json").env("HOME", "/nonexistent").env("TMPDIR", "/nonexistent");
+        rehearse(&directory, "-f a.yaml -o json").env("HOME", "/nonexistent").env("TMPDIR", "/nonexistent");
     assert_eq!(json(run).0, 0);
     let files: Vec<_> =
-        std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        std::fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(files, ["a.yaml"]);
     // Where one is asked for, it is said before anything is played.
-    let text = rehearse(&folder, "-f a.yaml --record missing/a.cast").transcript();
+    let text = rehearse(&directory, "-f a.yaml --record missing/a.cast").transcript();
     assert!(text.contains("cannot write missing/a.cast"), "{text}");
     assert!(!text.contains("service/lb"), "{text}");
 }
@@ -368,8 +368,9 @@ spec: {clusterIP: None, selector: {app: db}, ports: [{port: 80}]}
     let update = set.replace("postgres:1", "postgres:2");
     // While its Pod on that Node ends.
     let scenario = "nodes:\n- {node: node-2, dies: 10s}\n";
-    let folder = Folder::new(&[("old/a.yaml", set), ("new/a.yaml", &*update), ("dead.scenario", scenario)]);
-    let text = rehearse(&folder, "--from old -f new --scenario dead.scenario").transcript();
+    let directory =
+        Directory::new(&[("old/a.yaml", set), ("new/a.yaml", &*update), ("dead.scenario", scenario)]);
+    let text = rehearse(&directory, "--from old -f new --scenario dead.scenario").transcript();
     assert!(text.starts_with("exit code: 3\n"), "{text}");
     assert!(text.contains("→ Pod/db-1  Terminating"), "{text}");
     assert!(text.contains("Node/node-2 does not respond"), "{text}");
@@ -423,10 +424,10 @@ fn the_nodes_of_a_cluster_are_those_of_the_rehearsal() {
     let server = live();
     let kubeconfig = std::fs::read_to_string(&server.kubeconfig).unwrap();
     let against = |cpu: &str, more: &str| {
-        let folder =
-            Folder::new(&[("a.yaml", &*USES_A_SECRET.replace("CPU", cpu)), ("kubeconfig", &*kubeconfig)]);
+        let directory =
+            Directory::new(&[("a.yaml", &*USES_A_SECRET.replace("CPU", cpu)), ("kubeconfig", &*kubeconfig)]);
         let context = context(&kubeconfig);
-        played(&folder, &format!("-f a.yaml --kubeconfig kubeconfig --against {context} {more}"))
+        played(&directory, &format!("-f a.yaml --kubeconfig kubeconfig --against {context} {more}"))
     };
     let (code, report) = against("500m", "");
     assert_eq!((code, &report["complete"]), (0, &true.into()), "{report}");
@@ -450,9 +451,10 @@ fn what_cannot_be_read_of_a_cluster_is_listed_and_assumed() {
     let client_key = kubeconfig.lines().find(|line| line.contains("client-key-data:")).unwrap();
     let indent = &client_key[..client_key.len() - client_key.trim_start().len()];
     let limited = kubeconfig.replace(client_key, &format!("{client_key}\n{indent}as: nobody"));
-    let folder = Folder::new(&[("a.yaml", &*USES_A_SECRET.replace("CPU", "2")), ("kubeconfig", &*limited)]);
+    let directory =
+        Directory::new(&[("a.yaml", &*USES_A_SECRET.replace("CPU", "2")), ("kubeconfig", &*limited)]);
     let arguments = format!("-f a.yaml --kubeconfig kubeconfig --against {}", context(&kubeconfig));
-    let (code, report) = played(&folder, &arguments);
+    let (code, report) = played(&directory, &arguments);
     assert_eq!((code, &report["complete"]), (0, &false.into()), "{report}");
     let unread = messages(&report, "unread");
     for expected in [
@@ -463,6 +465,6 @@ fn what_cannot_be_read_of_a_cluster_is_listed_and_assumed() {
         assert!(unread.iter().any(|message| message.starts_with(expected)), "{expected}: {unread:?}");
     }
     assert!(findings(&report).iter().all(|row| !row.starts_with("missing")), "{report}");
-    let text = rehearse(&folder, &arguments).transcript();
+    let text = rehearse(&directory, &arguments).transcript();
     assert!(text.contains("warning: the rehearsal is incomplete: "), "{text}");
 }

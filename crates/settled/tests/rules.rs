@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::support::{Folder, settled, status};
+use crate::support::{Directory, settled, status};
 
 const PACK: &str = "\
 apiVersion: settled.dev/v1alpha1
@@ -32,8 +32,8 @@ metadata: {name: c}
 
 #[test]
 fn the_users_rules_decide() {
-    let folder = Folder::new(&[("pack.yaml", PACK), ("widgets.yaml", WIDGETS)]);
-    let run = || status("-f widgets.yaml --rules pack.yaml -o wide").dir(&folder);
+    let directory = Directory::new(&[("pack.yaml", PACK), ("widgets.yaml", WIDGETS)]);
+    let run = || status("-f widgets.yaml --rules pack.yaml -o wide").dir(&directory);
     assert_snapshot!(run().transcript(), @"
     exit code: 1
     --- stdout ---
@@ -44,19 +44,19 @@ fn the_users_rules_decide() {
     --- stderr ---
     3 objects: 1 Failed, 1 InProgress, 1 Current (1 file, [TIME])
     ");
-    let run = || status("-f widgets.yaml -o wide").env("SETTLED_RULES", "pack.yaml").dir(&folder);
+    let run = || status("-f widgets.yaml -o wide").env("SETTLED_RULES", "pack.yaml").dir(&directory);
     assert_snapshot!(run().code(), @"1");
 }
 
 #[test]
 fn wrong_rules_are_named_with_their_places() {
-    let folder = Folder::new(&[(
+    let directory = Directory::new(&[(
         "pack.yaml",
         "apiVersion: settled.dev/v1alpha1\nkind: RulePack\nrules:\n- match: {group: example.com, kind: Widget}\n  \
          curent: status.phase == 'Up'\n- match: {group: example.com}\n  current: status.phase ==\n- match: {group: a.io, kind: B}\n  \
          current: isTru('Ready')\n",
     )]);
-    assert_snapshot!(status("-f x.yaml --rules pack.yaml").dir(&folder).transcript(), @r#"
+    assert_snapshot!(status("-f x.yaml --rules pack.yaml").dir(&directory).transcript(), @r#"
     exit code: 2
     --- stderr ---
     error: cannot use pack.yaml as rules
@@ -65,12 +65,12 @@ fn wrong_rules_are_named_with_their_places() {
       pack.yaml:6:10: `kind` is missing; write `kind: "*"` for all kinds of the group
       pack.yaml:9:12: unknown function `isTru`; did you mean `isTrue`?
     "#);
-    assert_snapshot!(status("-f x.yaml --rules gone.yaml").dir(&folder).transcript(), @"
+    assert_snapshot!(status("-f x.yaml --rules gone.yaml").dir(&directory).transcript(), @"
     exit code: 2
     --- stderr ---
     error: cannot read gone.yaml: No such file or directory
     ");
-    assert_snapshot!(status("-f x.yaml --rules pack.yaml --profile kstatus").dir(&folder).transcript(), @"
+    assert_snapshot!(status("-f x.yaml --rules pack.yaml --profile kstatus").dir(&directory).transcript(), @"
     exit code: 2
     --- stderr ---
     error: --rules has no effect in the profile `kstatus`, which is upstream to the letter
@@ -83,8 +83,8 @@ fn wrong_rules_are_named_with_their_places() {
 fn a_gate_asks_for_confidence() {
     let pack = PACK.replace("'Up'", "'Ready'");
     let widget = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: b}, status: {phase: Ready}}";
-    let folder = Folder::new(&[("pack.yaml", &*pack), ("widget.yaml", widget)]);
-    let run = |arguments: &str| status(&format!("-f widget.yaml {arguments}")).dir(&folder).transcript();
+    let directory = Directory::new(&[("pack.yaml", &*pack), ("widget.yaml", widget)]);
+    let run = |arguments: &str| status(&format!("-f widget.yaml {arguments}")).dir(&directory).transcript();
     assert_snapshot!(run("--require-confidence standard-condition"), @"
     exit code: 3
     --- stdout ---
@@ -105,14 +105,14 @@ fn a_gate_asks_for_confidence() {
 
 #[test]
 fn rules_are_listed_with_where_they_come_from() {
-    let folder = Folder::new(&[("pack.yaml", PACK)]);
-    assert_snapshot!(settled("rules list widget --rules pack.yaml").dir(&folder).transcript(), @"
+    let directory = Directory::new(&[("pack.yaml", PACK)]);
+    assert_snapshot!(settled("rules list widget --rules pack.yaml").dir(&directory).transcript(), @"
     exit code: 0
     --- stdout ---
     GROUP        KIND    ORIGIN  SOURCE
     example.com  Widget  user    pack.yaml:5
     ");
-    assert_snapshot!(settled("rules list widget -o json --rules pack.yaml").dir(&folder).transcript(), @r#"
+    assert_snapshot!(settled("rules list widget -o json --rules pack.yaml").dir(&directory).transcript(), @r#"
     exit code: 0
     --- stdout ---
     [
@@ -144,8 +144,8 @@ fn rules_are_listed_with_where_they_come_from() {
 
 #[test]
 fn rules_are_shown_as_they_are_written() {
-    let folder = Folder::new(&[("pack.yaml", PACK)]);
-    assert_snapshot!(settled("rules show example.com/Widget --rules pack.yaml").dir(&folder).transcript(), @r#"
+    let directory = Directory::new(&[("pack.yaml", PACK)]);
+    assert_snapshot!(settled("rules show example.com/Widget --rules pack.yaml").dir(&directory).transcript(), @r#"
     exit code: 0
     --- stdout ---
     # user rule, pack.yaml:5
@@ -170,8 +170,8 @@ fn rules_are_shown_as_they_are_written() {
 
 #[test]
 fn an_explanation_names_what_decided_and_what_it_saw() {
-    let folder = Folder::new(&[("pack.yaml", PACK), ("widgets.yaml", WIDGETS)]);
-    let run = settled("rules explain -f widgets.yaml --rules pack.yaml").dir(&folder);
+    let directory = Directory::new(&[("pack.yaml", PACK), ("widgets.yaml", WIDGETS)]);
+    let run = settled("rules explain -f widgets.yaml --rules pack.yaml").dir(&directory);
     assert_snapshot!(run.transcript(), @"
     exit code: 0
     --- stdout ---
@@ -209,16 +209,16 @@ fn cases_are_run_and_their_differences_shown() {
              Widget, status: {{phase: {phase}}}}}\n  expect: {{status: Current}}\n"
         )
     };
-    let folder = Folder::new(&[("pack.yaml", PACK), ("pack.test.yaml", &cases("Up"))]);
-    assert_snapshot!(settled("rules test").dir(&folder).transcript(), @"
+    let directory = Directory::new(&[("pack.yaml", PACK), ("pack.test.yaml", &cases("Up"))]);
+    assert_snapshot!(settled("rules test").dir(&directory).transcript(), @"
     exit code: 0
     --- stderr ---
     warning: ./pack.yaml:5: no case reaches failed: status.phase == 'Broken'
     1 case in 1 file: 0 failed, 0 errors, 1 warning
     ");
-    assert_snapshot!(settled("rules test --strict").dir(&folder).code(), @"1");
-    folder.write("pack.test.yaml", &cases("Down"));
-    assert_snapshot!(settled("rules test pack.test.yaml").dir(&folder).transcript(), @"
+    assert_snapshot!(settled("rules test --strict").dir(&directory).code(), @"1");
+    directory.write("pack.test.yaml", &cases("Down"));
+    assert_snapshot!(settled("rules test pack.test.yaml").dir(&directory).transcript(), @"
     exit code: 1
     --- stdout ---
     pack.test.yaml:4: up
@@ -235,15 +235,16 @@ fn cases_are_run_and_their_differences_shown() {
     warning: pack.yaml:5: no case reaches current: status.phase == 'Up'
     1 case in 1 file: 1 failed, 0 errors, 2 warnings
     ");
-    folder.write("pack.test.yaml", "apiVersion: settled.dev/v1alpha1\nkind: RuleTest\ncases:\n- nam: up\n");
-    assert_snapshot!(settled("rules test").dir(&folder).transcript(), @"
+    directory
+        .write("pack.test.yaml", "apiVersion: settled.dev/v1alpha1\nkind: RuleTest\ncases:\n- nam: up\n");
+    assert_snapshot!(settled("rules test").dir(&directory).transcript(), @"
     exit code: 2
     --- stderr ---
     error: ./pack.test.yaml:4:8: unknown key `nam`; did you mean `name`?
     error: ./pack.test.yaml:4:3: `object` is missing
     1 case in 1 file: 0 failed, 2 errors, 0 warnings
     ");
-    assert_snapshot!(settled("rules test nowhere").dir(&folder).transcript(), @"
+    assert_snapshot!(settled("rules test nowhere").dir(&directory).transcript(), @"
     exit code: 2
     --- stderr ---
     error: cannot read nowhere: No such file or directory
@@ -272,8 +273,8 @@ kind: Gadget
 metadata: {name: b, annotations: {settled.dev/ignore: 'true'}}
 status: {phase: Failed}
 ";
-    let folder = Folder::new(&[("objects.yaml", objects)]);
-    assert_snapshot!(status("-f objects.yaml -o wide").dir(&folder).transcript(), @"
+    let directory = Directory::new(&[("objects.yaml", objects)]);
+    assert_snapshot!(status("-f objects.yaml -o wide").dir(&directory).transcript(), @"
     exit code: 0
     --- stdout ---
     STATUS   OBJECT    REASON   BASIS              CONFIDENCE     CLASS  SOURCE          MESSAGE
@@ -283,7 +284,7 @@ status: {phase: Failed}
     2 objects: 1 Failed, 1 Current (1 file, [TIME])
     hint: 1 object not counted for the exit code: annotations ask not to wait for them; --no-annotations counts them
     ");
-    assert_snapshot!(status("-f objects.yaml --no-annotations").dir(&folder).transcript(), @"
+    assert_snapshot!(status("-f objects.yaml --no-annotations").dir(&directory).transcript(), @"
     exit code: 1
     --- stdout ---
     STATUS   OBJECT    REASON    MESSAGE
@@ -304,10 +305,10 @@ rules:
   - match: {group: example.com, kind: Widget}
     current: lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, a + b + c >= 0)))
 ";
-    let folder = Folder::new(&[("pack.yaml", pack), ("widgets.yaml", WIDGETS)]);
+    let directory = Directory::new(&[("pack.yaml", pack), ("widgets.yaml", WIDGETS)]);
     let objects = [WIDGETS, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: d}\n"].concat();
-    folder.write("widgets.yaml", &objects);
-    assert_snapshot!(status("-f widgets.yaml --rules pack.yaml").dir(&folder).transcript(), @"
+    directory.write("widgets.yaml", &objects);
+    assert_snapshot!(status("-f widgets.yaml --rules pack.yaml").dir(&directory).transcript(), @"
     exit code: 3
     --- stdout ---
     STATUS   OBJECT       REASON        MESSAGE
@@ -323,8 +324,8 @@ rules:
 /// A gate that reads nothing must not open.
 #[test]
 fn nothing_to_do_is_an_error() {
-    let folder = Folder::new(&[("empty.test.yaml", ""), ("widgets.yaml", WIDGETS)]);
-    std::fs::create_dir(folder.path().join("none")).unwrap();
+    let directory = Directory::new(&[("empty.test.yaml", ""), ("widgets.yaml", WIDGETS)]);
+    std::fs::create_dir(directory.path().join("none")).unwrap();
     for (arguments, code, says) in [
         ("rules test empty.test.yaml", 2, "error: no test cases found"),
         ("rules test none", 2, "error: there is no file in none that could be read"),
@@ -336,7 +337,7 @@ fn nothing_to_do_is_an_error() {
         ),
         ("rules explain -f widgets.yaml --status Terminating", 0, ""),
     ] {
-        let output = settled(arguments).dir(&folder).output();
+        let output = settled(arguments).dir(&directory).output();
         assert_eq!(output.status.code(), Some(code), "{arguments}");
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(stderr.lines().next().unwrap_or_default(), says, "{arguments}");
@@ -354,19 +355,19 @@ fn a_rule_without_a_case_is_warned_of() {
     let more = "  - match: {group: example.com, kind: Gadget}\n    current: status.done == true\n";
     let case = "apiVersion: settled.dev/v1alpha1\nkind: RuleTest\ncases:\n- name: up\n  object: {apiVersion: example.com/v1, \
                 kind: Widget, status: {phase: Up}}\n  expect: {status: Current}\n";
-    let folder = Folder::new(&[("pack.yaml", &[PACK, more].concat()), ("pack.test.yaml", case)]);
-    let output = settled("rules test pack.test.yaml").dir(&folder).output();
+    let directory = Directory::new(&[("pack.yaml", &[PACK, more].concat()), ("pack.test.yaml", case)]);
+    let output = settled("rules test pack.test.yaml").dir(&directory).output();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("no case reaches current: status.done == true"), "{stderr}");
 }
 
 /// As `resource_customizations` of Argo CD's repository: beside the health checks are tests, their data, and scripts for actions.
 #[test]
-fn folders_of_argo_cd_load_as_they_are_published() {
+fn directories_of_argo_cd_load_as_they_are_published() {
     let health = "hs = {}\nhs.status = \"Healthy\"\nhs.message = obj.status.phase\nreturn hs\n";
     let test = "tests:\n- healthStatus:\n    status: Healthy\n  inputPath: testdata/up.yaml\n";
     let action = "actions = {}\nactions[\"restart\"] = {}\nreturn actions\n";
-    let folder = Folder::new(&[
+    let directory = Directory::new(&[
         ("rc/example.com/Widget/health.lua", health),
         ("rc/example.com/Widget/health_test.yaml", test),
         ("rc/example.com/Widget/testdata/up.yaml", "apiVersion: example.com/v1\nkind: Widget\n"),
@@ -382,7 +383,7 @@ fn folders_of_argo_cd_load_as_they_are_published() {
             "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\nstatus: {phase: Up}\n",
         ),
     ]);
-    assert_snapshot!(status("-f widgets.yaml --rules rc -o wide").dir(&folder).transcript(), @"
+    assert_snapshot!(status("-f widgets.yaml --rules rc -o wide").dir(&directory).transcript(), @"
     exit code: 0
     --- stdout ---
     STATUS   OBJECT    REASON   BASIS        CONFIDENCE     SOURCE          MESSAGE
@@ -416,8 +417,8 @@ spec:
 ---
 {apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: d}, status: {phase: Odd}}
 ";
-    let folder = Folder::new(&[("crd.yaml", definition), ("objects.yaml", objects)]);
-    let run = settled("rules propose -f objects.yaml -f crd.yaml").dir(&folder);
+    let directory = Directory::new(&[("crd.yaml", definition), ("objects.yaml", objects)]);
+    let run = settled("rules propose -f objects.yaml -f crd.yaml").dir(&directory);
     assert_snapshot!(run.transcript(), @r#"
     exit code: 0
     --- stdout ---
@@ -478,17 +479,17 @@ spec:
     --- stderr ---
     5 objects: 1 kind without a rule, 1 draft
     "#);
-    let draft = settled("rules propose -f objects.yaml -f crd.yaml").dir(&folder).stdout();
-    let folder = Folder::new(&[("draft.yaml", &*draft), ("objects.yaml", objects)]);
-    let tested = settled("rules test draft.yaml --rules draft.yaml --strict").dir(&folder).transcript();
+    let draft = settled("rules propose -f objects.yaml -f crd.yaml").dir(&directory).stdout();
+    let directory = Directory::new(&[("draft.yaml", &*draft), ("objects.yaml", objects)]);
+    let tested = settled("rules test draft.yaml --rules draft.yaml --strict").dir(&directory).transcript();
     assert!(tested.starts_with("exit code: 0\n"), "{tested}");
-    assert_snapshot!(settled("rules propose -f gone.yaml").dir(&folder).transcript(), @"
+    assert_snapshot!(settled("rules propose -f gone.yaml").dir(&directory).transcript(), @"
     exit code: 2
     --- stderr ---
     error: cannot read gone.yaml: No such file or directory
     0 objects: 0 kinds without a rule, 0 drafts
     ");
-    assert_snapshot!(settled("rules propose widgets").dir(&folder).transcript(), @"
+    assert_snapshot!(settled("rules propose widgets").dir(&directory).transcript(), @"
     exit code: 2
     --- stderr ---
     error: unexpected argument `widgets`

@@ -136,7 +136,7 @@ fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-fn folder() -> tempfile::TempDir {
+fn directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
@@ -157,17 +157,17 @@ fn it_says_how_to_use_it_and_leaves_nothing_behind() {
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("kube-system"), "{answer}");
     assert!(server.request(&format!("POST {NAMESPACES}"), SHOP).starts_with("HTTP/1.1 201"));
 
-    let folder = server.kubeconfig.parent().unwrap().to_owned();
+    let directory = server.kubeconfig.parent().unwrap().to_owned();
     let (status, errors) = server.end("TERM");
     assert_eq!(status.code(), Some(0));
     assert_eq!(errors, "namespace shop created\nstopping (SIGTERM)\nstopped\n");
-    assert!(!folder.exists());
+    assert!(!directory.exists());
 }
 
 #[test]
 fn a_second_start_goes_on_where_the_first_was() {
-    let folder = folder();
-    let arguments = ["--data-dir", text(folder.path())];
+    let directory = directory();
+    let arguments = ["--data-dir", text(directory.path())];
     let first = Served::start(&arguments);
     assert!(first.request(&format!("POST {NAMESPACES}"), SHOP).starts_with("HTTP/1.1 201"));
     let (status, _) = first.end("INT");
@@ -183,9 +183,9 @@ fn a_second_start_goes_on_where_the_first_was() {
 }
 
 #[test]
-fn two_in_one_folder_are_one_too_many() {
-    let folder = folder();
-    let arguments = ["--data-dir", text(folder.path())];
+fn two_in_one_directory_are_one_too_many() {
+    let directory = directory();
+    let arguments = ["--data-dir", text(directory.path())];
     let first = Served::start(&arguments);
     let (code, errors) = refused(&arguments);
     assert_eq!(code, Some(2));
@@ -199,8 +199,8 @@ fn two_in_one_folder_are_one_too_many() {
 /// With its data in memory, a server has certificates and a kubeconfig in the directory.
 #[test]
 fn two_in_one_directory_are_one_too_many_without_data_too() {
-    let folder = folder();
-    let path = text(folder.path());
+    let directory = directory();
+    let path = text(directory.path());
     let first = Served::start(&["--memory", "--data-dir", path]);
     let kubeconfig = fs::read(&first.kubeconfig).unwrap();
     for arguments in [&["--data-dir", path][..], &["--memory", "--data-dir", path]] {
@@ -221,24 +221,24 @@ fn command_in(temporary: &Path, script: &str) -> Command {
     command
 }
 
-fn names(folder: &Path) -> Vec<String> {
-    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+fn names(directory: &Path) -> Vec<String> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn a_closed_terminal_stops_it_unless_nohup_says_otherwise() {
-    let folder = folder();
+    let directory = directory();
     // The tests may run with SIGHUP ignored (`nohup`), and children would inherit that.
     let script = r#"exec env --default-signal=HUP "$0" serve --memory --port 0"#;
-    let server = Served::spawn(command_in(folder.path(), script));
-    assert_eq!(names(folder.path()).len(), 1);
+    let server = Served::spawn(command_in(directory.path(), script));
+    assert_eq!(names(directory.path()).len(), 1);
     let (status, errors) = server.end("HUP");
     assert_eq!((status.code(), errors.as_str()), (Some(129), "stopping (SIGHUP)\nstopped\n"));
-    assert_eq!(names(folder.path()), [""; 0]);
+    assert_eq!(names(directory.path()), [""; 0]);
 
     let server =
-        Served::spawn(command_in(folder.path(), r#"trap '' HUP; exec "$0" serve --memory --port 0"#));
+        Served::spawn(command_in(directory.path(), r#"trap '' HUP; exec "$0" serve --memory --port 0"#));
     server.signal("HUP");
     assert!(server.request(&format!("GET {NAMESPACES}"), "").starts_with("HTTP/1.1 200"));
     let (status, _) = server.end("TERM");
@@ -247,8 +247,8 @@ fn a_closed_terminal_stops_it_unless_nohup_says_otherwise() {
 
 #[test]
 fn what_a_killed_server_left_goes_with_the_next_start() {
-    let folder = folder();
-    let start = || Served::spawn(command_in(folder.path(), r#"exec "$0" serve --memory --port 0"#));
+    let directory = directory();
+    let start = || Served::spawn(command_in(directory.path(), r#"exec "$0" serve --memory --port 0"#));
     let (killed, running) = (start(), start());
     let (left, kept) = (killed.kubeconfig.clone(), running.kubeconfig.clone());
     killed.end("KILL");
@@ -297,8 +297,8 @@ const PROD: &str = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://p
 
 #[test]
 fn a_kubeconfig_of_others_is_theirs_again_afterwards() {
-    let folder = folder();
-    let file = folder.path().join("config");
+    let directory = directory();
+    let file = directory.path().join("config");
     fs::write(&file, PROD).unwrap();
     let server = Served::start(&["--memory", "--kubeconfig", text(&file), "--name", "dev"]);
     assert_eq!(server.kubeconfig, file);
@@ -308,7 +308,7 @@ fn a_kubeconfig_of_others_is_theirs_again_afterwards() {
     }
     server.end("TERM");
     assert_eq!(fs::read_to_string(&file).unwrap(), PROD);
-    assert_eq!(names(folder.path()), ["config"]);
+    assert_eq!(names(directory.path()), ["config"]);
 
     let (code, errors) = refused(&["--memory", "--kubeconfig", text(&file), "--name", "prod"]);
     assert_eq!(code, Some(2));
@@ -317,7 +317,7 @@ fn a_kubeconfig_of_others_is_theirs_again_afterwards() {
     assert_eq!(fs::read_to_string(&file).unwrap(), PROD);
 
     // What is kept stays in it, and a file that was not there goes with a server that isn't kept.
-    let (data, own) = (folder.path().join("data"), folder.path().join("own"));
+    let (data, own) = (directory.path().join("data"), directory.path().join("own"));
     Served::start(&["--data-dir", text(&data), "--kubeconfig", text(&file)]).end("TERM");
     assert!(fs::read_to_string(&file).unwrap().contains("current-context: settled\n"));
     Served::start(&["--memory", "--kubeconfig", text(&own)]).end("TERM");
@@ -326,8 +326,8 @@ fn a_kubeconfig_of_others_is_theirs_again_afterwards() {
 
 #[test]
 fn quiet_is_quiet() {
-    let folder = folder();
-    let file = folder.path().join("config");
+    let directory = directory();
+    let file = directory.path().join("config");
     let mut child = command(&["--memory", "--quiet", "--kubeconfig", text(&file)]).spawn().unwrap();
     while !file.exists() {
         assert!(child.try_wait().unwrap().is_none());
@@ -342,15 +342,15 @@ fn quiet_is_quiet() {
 fn what_others_may_read_is_said_and_ended() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let folder = folder();
-    let data = folder.path().join("data");
+    let directory = directory();
+    let data = directory.path().join("data");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     Served::start(&["--data-dir", text(&data)]).end("TERM");
     let loose = [("pki/ca.key", 0o644), ("store", 0o755), ("store/store.log", 0o664)];
     for (name, mode) in loose {
         fs::set_permissions(data.join(name), fs::Permissions::from_mode(mode)).unwrap();
     }
-    let tokens = folder.path().join("tokens");
+    let tokens = directory.path().join("tokens");
     fs::write(&tokens, "a,jane,1\n").unwrap();
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o644)).unwrap();
     let server = Served::start(&["--data-dir", text(&data), "--token-auth-file", text(&tokens)]);
@@ -408,16 +408,16 @@ fn what_hinders_it_is_said_with_what_helps() {
         "error: --service-cluster-ip-range: the range must be at least 8 IP addresses: 10.0.0.0/30\n"
     );
 
-    // A file where the folder should be.
-    let folder = folder();
-    let file = folder.path().join("file");
+    // A file where the directory should be.
+    let directory = directory();
+    let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
     let (code, errors) = refused(&["--data-dir", text(&file)]);
     assert_eq!(code, Some(2));
     assert!(errors.contains("set another one with --data-dir DIR"), "{errors}");
 
     // A damaged store.
-    let data = folder.path().join("data");
+    let data = directory.path().join("data");
     Served::start(&["--data-dir", text(&data)]).end("TERM");
     let store = data.join("store/store.log");
     let half = fs::read(&store).unwrap();
@@ -475,9 +475,9 @@ fn json_lines_are_for_programs() {
 fn a_closed_standard_output_is_no_error() {
     let mut child = command(&["--memory", "--log-format", "text"]).spawn().unwrap();
     drop(child.stdout.take());
-    let folder = folder();
+    let directory = directory();
     // It goes on: only a signal ends it.
-    let mut other = Served::start(&["--data-dir", text(folder.path())]);
+    let mut other = Served::start(&["--data-dir", text(directory.path())]);
     assert!(other.child.try_wait().unwrap().is_none());
     assert!(child.try_wait().unwrap().is_none());
     child.kill().unwrap();

@@ -45,7 +45,7 @@ impl Run {
         self
     }
 
-    pub(crate) fn dir(mut self, dir: &Folder) -> Self {
+    pub(crate) fn dir(mut self, dir: &Directory) -> Self {
         self.command.current_dir(&dir.path);
         self
     }
@@ -111,20 +111,20 @@ fn timeless(text: &str) -> String {
     text
 }
 
-/// A folder that is gone after the test.
-pub(crate) struct Folder {
+/// A directory that is gone after the test.
+pub(crate) struct Directory {
     path: PathBuf,
     _temporary: tempfile::TempDir,
 }
 
-impl Folder {
+impl Directory {
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let temporary = tempfile::tempdir().unwrap();
-        let folder = Self { path: temporary.path().to_owned(), _temporary: temporary };
+        let directory = Self { path: temporary.path().to_owned(), _temporary: temporary };
         for (name, content) in files {
-            folder.write(name, content);
+            directory.write(name, content);
         }
-        folder
+        directory
     }
 
     pub(crate) fn write(&self, name: &str, content: &str) {

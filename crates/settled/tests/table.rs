@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::support::{Folder, config_map, deleted_secret, failed_pod, pending_claim, silent, status};
+use crate::support::{Directory, config_map, deleted_secret, failed_pod, pending_claim, silent, status};
 
 fn all() -> String {
     [config_map("a"), pending_claim("b"), failed_pod("c"), deleted_secret("d"), silent("e")].join("\n")
@@ -28,8 +28,8 @@ fn worst_first_and_one_line_each_in_a_pipe() {
 /// It has no name but that of its source.
 #[test]
 fn a_document_that_cannot_be_read_has_room_for_its_source() {
-    let folder = Folder::new(&[("manifests.yaml", "kind: [")]);
-    assert_snapshot!(status("-f manifests.yaml --width 80").dir(&folder).transcript(), @"
+    let directory = Directory::new(&[("manifests.yaml", "kind: [")]);
+    assert_snapshot!(status("-f manifests.yaml --width 80").dir(&directory).transcript(), @"
     exit code: 3
     --- stdout ---
     STATUS   OBJECT            REASON
@@ -181,7 +181,7 @@ fn a_table_is_the_same_when_it_does_not_fit_in_memory() {
         input += &object;
         input.push('\n');
     }
-    let folder = Folder::new(&[("many.jsonl", &input)]);
+    let directory = Directory::new(&[("many.jsonl", &input)]);
     for arguments in [
         "",
         "-o wide --sort kind",
@@ -190,7 +190,7 @@ fn a_table_is_the_same_when_it_does_not_fit_in_memory() {
         "-o yaml --sort namespace",
     ] {
         let run = |memory: &str| {
-            status(&format!("-f many.jsonl {arguments} --sort-memory {memory}")).dir(&folder).stdout()
+            status(&format!("-f many.jsonl {arguments} --sort-memory {memory}")).dir(&directory).stdout()
         };
         let expected = run("64MiB");
         assert!(expected.lines().count() >= 2_000);
@@ -198,8 +198,8 @@ fn a_table_is_the_same_when_it_does_not_fit_in_memory() {
         assert!(run("20KiB") == expected, "{arguments}");
     }
     // The table says the same as the sorted lines for programs.
-    let table = status("-f many.jsonl").dir(&folder).stdout();
-    let lines = status("-f many.jsonl -o jsonl --sort status").dir(&folder).stdout();
+    let table = status("-f many.jsonl").dir(&directory).stdout();
+    let lines = status("-f many.jsonl -o jsonl --sort status").dir(&directory).stdout();
     for (row, line) in table.lines().skip(1).zip(lines.lines()) {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         let text = |key: &str| line[key].as_str().unwrap().to_owned();

@@ -29,7 +29,7 @@ impl Terminal {
         command.env_clear();
         command.env("TERM", "xterm-256color");
         command.env("KUBECONFIG", &cluster.server.kubeconfig);
-        command.cwd(cluster.folder.path());
+        command.cwd(cluster.directory.path());
         command.args(arguments.split_whitespace());
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);

@@ -26,7 +26,7 @@ const PATHS: [&str; 6] = ["a/x", "a/y", "a-b/x", "b/x", "b/y", "n"];
 enum Operation {
     /// A batch: which object, which expectation, which value.
     Write(Vec<(usize, u8, Option<u8>)>),
-    /// A batch that can't be stored.
+    /// A batch that cannot be stored.
     Fail(usize),
     Compact(u8),
     Watch(usize, u8),

@@ -61,7 +61,7 @@ impl CrdRules {
                     "metadata": {"name": name, "annotations": annotations},
                     "spec": {"group": &*resource.group, "names": {"kind": &*resource.kind}},
                 });
-                // What can't be read is no rule; `settled rules test` reports its errors to its author.
+                // What cannot be read is no rule; `settled rules test` reports its errors to its author.
                 rules.add_definition(&name, &definition.to_string()).ok();
             }
         });

@@ -142,7 +142,7 @@ mod tests {
                 r#"{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"}}"#.to_owned(),
                 "Pod batch.kubernetes.io/job-name=a, Event",
             ),
-            // A label's value can't be as long as that.
+            // A label's value cannot be as long as that.
             (format!(r#"{{"apiVersion":"batch/v1","kind":"Job","metadata":{{"name":"{name}"}}}}"#), "Pod, Event"),
             (
                 r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"selector":{"app":"web"}}}"#.to_owned(),

@@ -34,7 +34,7 @@ pub(crate) enum LogMessage {
     Lines(LogLines),
     /// The user may not read logs there.
     Forbidden(ObjectId, RequestError),
-    /// The log has ended: with the container, or because it can't be read.
+    /// The log has ended: with the container, or because it cannot be read.
     Ended(usize),
 }
 

@@ -54,9 +54,9 @@ pub enum Evidence {
     NoStatusDeclared,
     /// Other objects of the kind have one.
     OthersReport,
-    /// It is declared, or the definition can't be seen, and no other object has one.
+    /// It is declared, or the definition cannot be seen, and no other object has one.
     NobodyReports,
-    /// The same, but other objects can't be seen.
+    /// The same, but other objects cannot be seen.
     Unseen,
 }
 

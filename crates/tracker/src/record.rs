@@ -94,7 +94,7 @@ pub enum Unread {
     NotYetListed,
     /// The user may not read it.
     Forbidden,
-    /// The server can't be reached, or fails.
+    /// The server cannot be reached, or fails.
     Unreachable,
 }
 

@@ -122,14 +122,14 @@ pub struct ReleaseTargets {
     pub title: String,
     /// Its objects.
     pub targets: Vec<Target>,
-    /// What a user should know: a newer revision failed, an object can't be found by the list.
+    /// What a user should know: a newer revision failed, an object cannot be found by the list.
     pub notes: Vec<String>,
 }
 
-/// Why the objects of a release can't be had.
+/// Why the objects of a release cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseError {
-    /// What keeps the list can't be had.
+    /// What keeps the list cannot be had.
     #[error("{release}: {source}")]
     Request {
         /// The release.
@@ -137,7 +137,7 @@ pub enum ReleaseError {
         /// What the server says.
         source: RequestError,
     },
-    /// The list can't be read, or is not what was asked for.
+    /// The list cannot be read, or is not what was asked for.
     #[error(transparent)]
     Inventory(#[from] InventoryError),
     /// There is no such release.
@@ -149,7 +149,7 @@ impl Release {
     /// The objects of this release. `namespace` is where the list is kept.
     ///
     /// # Errors
-    /// The list can't be had or read.
+    /// The list cannot be had or read.
     pub async fn targets(
         &self,
         cluster: &Cluster,

@@ -263,7 +263,7 @@ pub enum Outcome {
     Failed,
     /// The time is over.
     TimedOut,
-    /// A permission is missing, or the cluster can't be reached: what is known is in the notices.
+    /// A permission is missing, or the cluster cannot be reached: what is known is in the notices.
     Unreachable,
     /// The server rejects a request as malformed, a selector for example; its words are in the notices.
     Rejected,

@@ -156,7 +156,7 @@ impl Tracker {
     /// Starts to follow: asks which kinds there are, and opens what has to be watched.
     ///
     /// # Errors
-    /// The cluster can't be asked, or it does not have a kind that was named.
+    /// The cluster cannot be asked, or it does not have a kind that was named.
     pub fn start(cluster: Cluster, request: Request) -> BoxFuture<'static, Result<Self, StartError>> {
         // Boxed, so that it is compiled here, and not again in each program.
         Box::pin(Self::started(cluster, request))
@@ -635,7 +635,7 @@ impl Tracker {
 /// Waits for targets to be ready, and says what came of it: the shortest way. [`Tracker`] has all others.
 ///
 /// # Errors
-/// The cluster can't be asked, or it does not have a kind that was named.
+/// The cluster cannot be asked, or it does not have a kind that was named.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -62,7 +62,7 @@ pub(crate) struct Refusals {
     pub(crate) watches_unreachable: bool,
     /// What a kubelet would answer to requests for logs, by `POD/CONTAINER`, with `/previous` for the run before.
     pub(crate) logs: BTreeMap<String, Log>,
-    /// The server is one that can't begin a watch with the state.
+    /// The server is one that cannot begin a watch with the state.
     pub(crate) no_watch_list: bool,
 }
 

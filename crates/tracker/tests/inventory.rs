@@ -21,7 +21,7 @@ use settled_tracker::release::{
 };
 use settled_tracker::{Cluster, Target};
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/helm")
 }
 
@@ -71,7 +71,7 @@ fn shown(inventory: &Inventory) -> String {
 }
 
 fn stored(name: &str) -> Value {
-    let text = std::fs::read_to_string(folder().join(name)).unwrap();
+    let text = std::fs::read_to_string(directory().join(name)).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
@@ -500,14 +500,14 @@ async fn helm_is_asked() {
         ("secrets", "sh.helm.release.v1.shop.v3", "secret.v3.json"),
         ("configmaps", "sh.helm.release.v1.mapped.v1", "configmap.v1.json"),
     ];
-    std::fs::create_dir_all(folder()).unwrap();
+    std::fs::create_dir_all(directory()).unwrap();
     for (resource, name, file) in stored {
         let path = format!("/api/v1/namespaces/shop/{resource}/{name}");
         let request = http::Request::get(path).body(Vec::new()).unwrap();
         let object: Value = server.client().request(request).await.unwrap();
         let mut text = serde_json::to_string_pretty(&object).unwrap();
         text.push('\n');
-        std::fs::write(folder().join(file), text).unwrap();
+        std::fs::write(directory().join(file), text).unwrap();
     }
     std::fs::remove_dir_all(chart).unwrap();
 }

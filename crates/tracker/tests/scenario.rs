@@ -50,8 +50,9 @@ const MOST_AT_ONCE: usize = 8;
 
 #[test]
 fn scenarios() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
-    let all: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let all: Vec<PathBuf> =
+        std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     let (next, told) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     // Their times are their own, so they don't wait for each other.
     std::thread::scope(|scope| {

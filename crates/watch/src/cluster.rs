@@ -438,7 +438,7 @@ impl Cluster {
     /// Asks which kinds there are: two requests where the server has aggregated discovery, else one more per group version.
     ///
     /// # Errors
-    /// The server can't be asked.
+    /// The server cannot be asked.
     pub async fn resources(&self) -> Result<Resources, RequestError> {
         let (core, groups) = futures::join!(self.discover("/api"), self.discover("/apis"));
         let mut all = core?;

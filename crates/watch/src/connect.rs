@@ -94,10 +94,10 @@ impl fmt::Debug for Token {
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// There is no kubeconfig, or it can't be read.
+    /// There is no kubeconfig, or it cannot be read.
     #[error(transparent)]
     Config(ErrorMessage),
-    /// It asks for something that can't be done.
+    /// It asks for something that cannot be done.
     #[error("cannot use the kubeconfig: {0}")]
     Client(#[source] ErrorMessage),
     /// The plugin for credentials fails.
@@ -113,7 +113,7 @@ impl KubeconfigOptions {
     /// The configuration that this comes to.
     ///
     /// # Errors
-    /// There is none, or it can't be read.
+    /// There is none, or it cannot be read.
     pub async fn config(&self) -> Result<Config, ConnectError> {
         let wrong =
             |error: KubeconfigError| ConnectError::Config(ErrorMessage::new(innermost(&error), error));
@@ -157,7 +157,7 @@ impl KubeconfigOptions {
     /// The names in the kubeconfig; none where there is no kubeconfig.
     ///
     /// # Errors
-    /// It can't be read.
+    /// It cannot be read.
     pub fn kubeconfig_names(&self) -> Result<KubeconfigNames, ConnectError> {
         let any = Self { kubeconfig: self.kubeconfig.clone(), ..Self::default() };
         let Some(file) = any.kubeconfig()? else { return Ok(KubeconfigNames::default()) };
@@ -289,7 +289,7 @@ impl KubeconfigOptions {
     /// A cluster to ask. Nothing is sent yet. Credentials that are refused later are read anew.
     ///
     /// # Errors
-    /// There is no configuration, or it can't be used.
+    /// There is no configuration, or it cannot be used.
     pub async fn connect(&self) -> Result<Cluster, ConnectError> {
         let (client, server) = self.client().await?;
         let again = self.clone();
@@ -375,7 +375,7 @@ fn with_port(url: http::Uri) -> http::Uri {
 /// kube-client's own, which is HTTP/1.1.
 ///
 /// # Errors
-/// The configuration can't be used.
+/// The configuration cannot be used.
 pub fn client(config: &Config) -> Result<Client, ConnectError> {
     let wrong = |error: kube_client::Error| ConnectError::Client(ErrorMessage::new(innermost(&error), error));
     if config.proxy_url.is_some() {

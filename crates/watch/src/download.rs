@@ -20,7 +20,7 @@ const MAX_DOWNLOAD: usize = 64 << 20;
 /// How many redirects are followed.
 const MAX_REDIRECTS: usize = 5;
 
-/// Why a URL can't be read.
+/// Why a URL cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DownloadError {
     /// It is none, or one that must not be used.
@@ -43,7 +43,7 @@ pub enum DownloadError {
 /// Reads what an `http` or `https` URL names, by the proxy of the environment if there is one. Certificates are verified by the system's authorities; the kubeconfig plays no part.
 ///
 /// # Errors
-/// It is no such URL, names a user or password, or can't be read.
+/// It is no such URL, names a user or password, or cannot be read.
 pub async fn download(url: &str) -> Result<Bytes, DownloadError> {
     let followed = async {
         let mut uri = parse(url)?;
@@ -122,8 +122,8 @@ fn resolve(from: &Uri, location: &str) -> Result<Uri, DownloadError> {
     } else if location.starts_with('/') {
         format!("{base}{location}")
     } else {
-        let folder = from.path().rsplit_once('/').map_or("", |(folder, _)| folder);
-        format!("{base}{folder}/{location}")
+        let directory = from.path().rsplit_once('/').map_or("", |(directory, _)| directory);
+        format!("{base}{directory}/{location}")
     };
     let to = parse(&to)?;
     if from.scheme_str() == Some("https") && to.scheme_str() == Some("http") {

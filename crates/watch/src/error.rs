@@ -66,7 +66,7 @@ pub enum RequestError {
         /// The whole of it, for details.
         body: Bytes,
     },
-    /// The server can't be reached, or its answer broke off.
+    /// The server cannot be reached, or its answer broke off.
     #[error(transparent)]
     Transport(ErrorMessage),
     /// No connection can be made, and retrying does not help: the host name does not exist, the certificate is not trusted, or the
@@ -106,7 +106,7 @@ impl RequestError {
         self.code() == Some(404)
     }
 
-    /// The answer can't be read, for this reason.
+    /// The answer cannot be read, for this reason.
     pub fn answer(error: impl Error + Send + Sync + 'static) -> Self {
         Self::Answer(ErrorMessage::new(error.to_string(), error))
     }

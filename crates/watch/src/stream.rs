@@ -126,7 +126,7 @@ enum End {
     Closed,
     /// The revision is too old to go on from.
     Expired,
-    /// The server can't begin a watch with the state.
+    /// The server cannot begin a watch with the state.
     NoWatchList,
     /// The receiver was dropped.
     ReceiverDropped,

@@ -143,7 +143,7 @@ fn record(flags: &Flags<'_>, files: &[CaseFile]) -> Outcome<bool> {
     for file in files {
         let Some(recording) = kept.get_mut(&file.name) else { continue };
         recording.cases.retain(|name, _| file.cases.iter().any(|case| case.name == *name));
-        fs::write(directory.join(format!("{}.json", file.name)), recording.to_text())?;
+        settled_golden::write(&directory.join(format!("{}.json", file.name)), &recording.to_text())?;
     }
     println!("recorded {cases} cases, {steps} answers; {failed} failed");
     Ok(failed == 0)

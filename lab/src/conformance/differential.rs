@@ -25,7 +25,7 @@ pub(crate) const SUITES: [Suite; 6] = [
     },
     Suite {
         name: "cel",
-        runs: &[(&["crates/cel/tests/cases/recorded.jsonl"], 0, 0), (&["--random"], 1_000, 10_000)],
+        runs: &[(&["crates/cel/tests/cases/recorded.jsonl.zst"], 0, 0), (&["--random"], 1_000, 10_000)],
     },
     Suite {
         name: "patch",

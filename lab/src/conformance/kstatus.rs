@@ -246,7 +246,7 @@ fn compare(line: usize, recorded: &Line<'_>, options: &Options, tally: &mut Tall
             if is_malformed(&verdict, None) {
                 None
             } else {
-                difference("", format!("panic: {panic}"), told(&verdict))
+                difference("", format!("panic: {panic}"), described(&verdict))
             },
         ),
         Answer { error: Some(error), .. } => (
@@ -254,7 +254,7 @@ fn compare(line: usize, recorded: &Line<'_>, options: &Options, tally: &mut Tall
             if is_malformed(&verdict, Some(error)) {
                 None
             } else {
-                difference(&sort_of(error), format!("error: {error}"), told(&verdict))
+                difference(&sort_of(error), format!("error: {error}"), described(&verdict))
             },
         ),
         Answer { status, message, conditions, .. } => {
@@ -269,7 +269,7 @@ fn compare(line: usize, recorded: &Line<'_>, options: &Options, tally: &mut Tall
                 difference(
                     &format!("{status} and {}, {}", verdict.status, sort_of(message)),
                     format!("{status} {message:?} {upstream:?}"),
-                    told(&verdict),
+                    described(&verdict),
                 )
             };
             (Class::Verdict, found)
@@ -285,8 +285,8 @@ fn compare(line: usize, recorded: &Line<'_>, options: &Options, tally: &mut Tall
         } else {
             difference(
                 "",
-                format!("(from bytes) {}", told(&verdict)),
-                format!("(from value) {}", told(&from_value)),
+                format!("(from bytes) {}", described(&verdict)),
+                format!("(from value) {}", described(&from_value)),
             )
         },
     );
@@ -350,7 +350,7 @@ fn conditions_of(verdict: &Verdict) -> Vec<Condition> {
         .collect()
 }
 
-fn told(verdict: &Verdict) -> String {
+fn described(verdict: &Verdict) -> String {
     let Verdict { status, reason, message, .. } = verdict;
     format!("{status} {reason:?} {message:?} {:?}", conditions_of(verdict))
 }

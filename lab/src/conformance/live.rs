@@ -234,7 +234,7 @@ enum Right {
 
 struct Flags {
     quick: bool,
-    rivals: bool,
+    competitors: bool,
     show: bool,
     write_docs: bool,
     kinds: Vec<Kind>,
@@ -245,7 +245,7 @@ impl Flags {
     fn parse(words: &[&str]) -> Outcome<Self> {
         let mut flags = Self {
             quick: false,
-            rivals: false,
+            competitors: false,
             show: false,
             write_docs: false,
             kinds: vec![],
@@ -255,7 +255,7 @@ impl Flags {
         while let Some(word) = words.next() {
             match word {
                 "--quick" => flags.quick = true,
-                "--rivals" => flags.rivals = true,
+                "--competitors" => flags.competitors = true,
                 "--show" => flags.show = true,
                 "--write-docs" => flags.write_docs = true,
                 "--server" => flags.kinds.push(match words.next() {
@@ -278,7 +278,7 @@ fn directory() -> PathBuf {
     corpora::root().join("conformance/live")
 }
 
-/// Runs `conformance live [SCENARIO…] [--quick] [--server settled|kube-apiserver] [--rivals] [--show] [--write-docs]`;
+/// Runs `conformance live [SCENARIO…] [--quick] [--server settled|kube-apiserver] [--competitors] [--show] [--write-docs]`;
 /// false if a wait has an unexpected result.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;
@@ -312,7 +312,7 @@ fn on(kind: Kind, scenarios: &BTreeMap<&String, &Scenario>, flags: &Flags) -> Ou
     let start = Instant::now();
     let Some(server) = server::start(kind)? else { return Ok(true) };
     let Some(place) = Place::new(&server, &ALL_PROGRAMS)? else { return Ok(true) };
-    if !flags.rivals {
+    if !flags.competitors {
         symlink(server::binary()?, place.bin.join("settled"))?;
     }
     let stages = [directory().join("stages.yaml")];
@@ -392,7 +392,7 @@ fn scenario_on(
     let others: Vec<Tool> = Tool::ALL
         .into_iter()
         .filter(|tool| *tool != Tool::Helm && scenario.ask(*tool).is_some())
-        .filter(|tool| !flags.rivals || *tool != Tool::Settled)
+        .filter(|tool| !flags.competitors || *tool != Tool::Settled)
         .collect();
     let mut report = Report::default();
     let mut asked = vec![(name.to_owned(), others)];

@@ -59,7 +59,7 @@ pub struct WebAppStatus {
     pub ready_replicas: i32,
 }
 
-/// Why an application can't be brought to what it should be. It is tried again.
+/// Why an application cannot be brought to what it should be. It is tried again.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API server refused something.

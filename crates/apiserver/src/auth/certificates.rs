@@ -1,6 +1,6 @@
 //! TLS: the certificate authority of a server, what it signs, and who its client certificates name.
 //!
-//! A server makes its own authority when it starts for the first time, and keeps it in a folder:
+//! A server makes its own authority when it starts for the first time, and keeps it in a directory:
 //!
 //! | file | what it is |
 //! |---|---|
@@ -62,7 +62,7 @@ macro_rules! moment {
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// A file can't be read or written.
+    /// A file cannot be read or written.
     #[error("cannot use {}", path.display())]
     File {
         /// Which.
@@ -78,7 +78,7 @@ pub enum CertificateError {
         /// What is wrong with it, and what to do.
         what: String,
     },
-    /// A certificate can't be made.
+    /// A certificate cannot be made.
     #[error("cannot make a certificate")]
     Make(#[source] Box<dyn Error + Send + Sync>),
     /// TLS does not accept what it is given.
@@ -144,18 +144,18 @@ impl Certificates {
         Self::new(options, Authority { ca_pem, ca_expires, key }, None)
     }
 
-    /// Takes the authority and its certificates from a folder, and makes what is not there.
+    /// Takes the authority and its certificates from a directory, and makes what is not there.
     ///
-    /// The folder and its files are for their owner only. The certificates of the server and of the administrator are made anew when
+    /// The directory and its files are for their owner only. The certificates of the server and of the administrator are made anew when
     /// they don't fit any more: half their time is over, there are new names, or the authority is another.
     ///
     /// # Errors
     ///
-    /// If a file can't be read or written, or the authority is damaged or has expired: only its owner can say whether it may go.
-    pub fn in_directory(folder: &Path, options: &CertificateOptions) -> Result<Self, CertificateError> {
+    /// If a file cannot be read or written, or the authority is damaged or has expired: only its owner can say whether it may go.
+    pub fn in_directory(directory: &Path, options: &CertificateOptions) -> Result<Self, CertificateError> {
         let now = seconds(options);
-        private_folder(folder)?;
-        let (certificate_path, key_path) = (folder.join("ca.crt"), folder.join("ca.key"));
+        private_directory(directory)?;
+        let (certificate_path, key_path) = (directory.join("ca.crt"), directory.join("ca.key"));
         let authority = match (read(&certificate_path)?, read(&key_path)?) {
             (Some(certificate), Some(key)) => {
                 Authority::load(&certificate_path, certificate, &key_path, &key, now)?
@@ -174,13 +174,13 @@ impl Certificates {
                 Authority { ca_pem, ca_expires, key }
             }
         };
-        Self::new(options, authority, Some(folder))
+        Self::new(options, authority, Some(directory))
     }
 
     fn new(
         options: &CertificateOptions,
         authority: Authority,
-        folder: Option<&Path>,
+        directory: Option<&Path>,
     ) -> Result<Self, CertificateError> {
         let now = seconds(options);
         let Authority { ca_pem, ca_expires, key } = authority;
@@ -204,7 +204,7 @@ impl Certificates {
         };
 
         let admin = || out.sign_user(&User::admin());
-        out.admin = out.kept(folder.map(|folder| folder.join("admin.pem")), &[], &admin)?;
+        out.admin = out.kept(directory.map(|directory| directory.join("admin.pem")), &[], &admin)?;
         match &options.serving {
             Some((certificate, key)) => {
                 out.serving = given(certificate, key)?;
@@ -214,7 +214,8 @@ impl Certificates {
                 let mut names: Vec<String> = NAMES.iter().map(|&name| name.to_owned()).collect();
                 names.extend(options.names.iter().filter(|name| !NAMES.contains(&name.as_str())).cloned());
                 let server = || out.sign_server(&names);
-                out.serving = out.kept(folder.map(|folder| folder.join("server.pem")), &names, &server)?;
+                out.serving =
+                    out.kept(directory.map(|directory| directory.join("server.pem")), &names, &server)?;
             }
         }
         Ok(out)
@@ -287,7 +288,7 @@ impl Certificates {
     ///
     /// # Errors
     ///
-    /// If the certificate can't be made.
+    /// If the certificate cannot be made.
     pub fn kubeconfig(&self, server_url: &str, user: &User) -> Result<String, CertificateError> {
         let pair = self.sign_user(user)?;
         Ok(self.kubeconfig_with(server_url, CLUSTER, &user.name, &Credentials::Certificate(&pair)))
@@ -351,7 +352,7 @@ impl Certificates {
         let (_, authority) = X509Certificate::from_der(&authority).ok()?;
         parsed.verify_signature(Some(authority.public_key())).ok()?;
         let expires = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
-        // What ends with the authority can't be renewed to last longer.
+        // What ends with the authority cannot be renewed to last longer.
         let long = expires > self.now + LIFE / 2 || expires >= self.ca_expires && expires > self.now;
         // A clock that was ahead has signed what is good later.
         let begun = u64::try_from(parsed.validity().not_before.timestamp()).ok()? <= self.now;
@@ -458,7 +459,7 @@ impl Authority {
 ///
 /// # Errors
 ///
-/// If it can't be written.
+/// If it cannot be written.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<(), CertificateError> {
     let error = |path: &Path| {
         let path = path.to_owned();
@@ -484,19 +485,20 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), CertificateError
     };
     write().map_err(error(&part))?;
     fs::rename(&part, path).map_err(error(path))?;
-    if let Some(folder) = path.parent().filter(|folder| cfg!(unix) && !folder.as_os_str().is_empty()) {
-        fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(error(folder))?;
+    if let Some(directory) = path.parent().filter(|directory| cfg!(unix) && !directory.as_os_str().is_empty())
+    {
+        fs::File::open(directory).and_then(|directory| directory.sync_all()).map_err(error(directory))?;
     }
     Ok(())
 }
 
-fn private_folder(folder: &Path) -> Result<(), CertificateError> {
-    let error = |source| CertificateError::File { path: folder.to_owned(), source };
-    fs::create_dir_all(folder).map_err(error)?;
+fn private_directory(directory: &Path) -> Result<(), CertificateError> {
+    let error = |source| CertificateError::File { path: directory.to_owned(), source };
+    fs::create_dir_all(directory).map_err(error)?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(error)?;
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).map_err(error)?;
     }
     Ok(())
 }

@@ -13,9 +13,9 @@ fn at(seconds: u64) -> CertificateOptions {
 /// 2026-11-21.
 const NOW: u64 = 1_795_219_200;
 
-struct Folder(PathBuf);
+struct Directory(PathBuf);
 
-impl Folder {
+impl Directory {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("settled-auth-{name}-{}", std::process::id()));
         drop(fs::remove_dir_all(&path));
@@ -31,7 +31,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for Directory {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.0));
     }
@@ -180,33 +180,33 @@ fn who_a_strange_certificate_names() {
 
 #[test]
 fn a_second_start_finds_what_the_first_made() {
-    let folder = Folder::new("again");
-    let first = folder.open(&at(NOW)).unwrap();
-    let again = folder.open(&at(NOW + 300 * DAY)).unwrap();
+    let directory = Directory::new("again");
+    let first = directory.open(&at(NOW)).unwrap();
+    let again = directory.open(&at(NOW + 300 * DAY)).unwrap();
     assert_eq!(first.ca_pem, again.ca_pem);
     assert_eq!(first.serving.certificate, again.serving.certificate);
     assert_eq!(first.admin_kubeconfig("u"), again.admin_kubeconfig("u"));
 
     let named = CertificateOptions { names: vec!["example.com".into(), "0:0::2".into()], ..at(NOW) };
-    let named = [folder.open(&named).unwrap(), folder.open(&named).unwrap()];
+    let named = [directory.open(&named).unwrap(), directory.open(&named).unwrap()];
     assert_ne!(first.serving.certificate, named[0].serving.certificate);
     assert_eq!(named[0].serving.certificate, named[1].serving.certificate);
     assert_eq!(first.admin.certificate, named[0].admin.certificate);
 
-    let later = folder.open(&at(NOW + 400 * DAY)).unwrap();
+    let later = directory.open(&at(NOW + 400 * DAY)).unwrap();
     assert_eq!(first.ca_pem, later.ca_pem);
     assert_ne!(named[0].serving.certificate, later.serving.certificate);
     assert_ne!(first.admin.certificate, later.admin.certificate);
 
     // What is signed ends with the authority at the latest, and is then left as it is.
-    let last = [NOW + 3_500 * DAY, NOW + 3_600 * DAY].map(|now| folder.open(&at(now)).unwrap());
+    let last = [NOW + 3_500 * DAY, NOW + 3_600 * DAY].map(|now| directory.open(&at(now)).unwrap());
     assert_eq!(last[0].serving.certificate, last[1].serving.certificate);
     let parsed = certificates_in(&last[0].serving.certificate).unwrap();
     let (_, parsed) = X509Certificate::from_der(&parsed[0]).unwrap();
     assert_eq!(u64::try_from(parsed.validity().not_after.timestamp()).unwrap(), NOW + AUTHORITY_LIFE);
 
     // Once a clock that was ahead is put right: nobody would take what begins later.
-    let right = folder.open(&at(NOW)).unwrap();
+    let right = directory.open(&at(NOW)).unwrap();
     assert_ne!(last[1].serving.certificate, right.serving.certificate);
     assert_ne!(last[1].admin.certificate, right.admin.certificate);
 }
@@ -215,16 +215,16 @@ fn a_second_start_finds_what_the_first_made() {
 #[cfg(unix)]
 fn files_are_their_owners_alone() {
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = Folder::new("modes");
-    folder.open(&at(NOW)).unwrap();
+    let directory = Directory::new("modes");
+    directory.open(&at(NOW)).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&folder.file("")), 0o700);
+    assert_eq!(mode(&directory.file("")), 0o700);
     let mut names: Vec<_> =
-        fs::read_dir(folder.file("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        fs::read_dir(directory.file("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["admin.pem", "ca.crt", "ca.key", "server.pem"]);
     for name in names {
-        assert_eq!(mode(&folder.file(name.to_str().unwrap())), 0o600);
+        assert_eq!(mode(&directory.file(name.to_str().unwrap())), 0o600);
     }
 }
 
@@ -252,13 +252,13 @@ fn damage() {
         ("admin.pem", Some(&leaf), ""),
     ];
     for (index, (name, content, expected)) in cases.into_iter().enumerate() {
-        let folder = Folder::new(&format!("damage-{index}"));
-        folder.open(&at(NOW)).unwrap();
+        let directory = Directory::new(&format!("damage-{index}"));
+        directory.open(&at(NOW)).unwrap();
         match content {
-            Some(content) => fs::write(folder.file(name), content).unwrap(),
-            None => fs::remove_file(folder.file(name)).unwrap(),
+            Some(content) => fs::write(directory.file(name), content).unwrap(),
+            None => fs::remove_file(directory.file(name)).unwrap(),
         }
-        match folder.open(&at(NOW)) {
+        match directory.open(&at(NOW)) {
             Ok(certificates) => {
                 assert_eq!(expected, "", "{name} {content:?}");
                 let made =
@@ -278,19 +278,19 @@ fn damage() {
             }
         }
     }
-    let folder = Folder::new("expired");
-    folder.open(&at(NOW)).unwrap();
-    let text = folder.open(&at(NOW + AUTHORITY_LIFE)).err().unwrap().to_string();
+    let directory = Directory::new("expired");
+    directory.open(&at(NOW)).unwrap();
+    let text = directory.open(&at(NOW + AUTHORITY_LIFE)).err().unwrap().to_string();
     assert!(text.contains("the authority has expired"), "{text}");
 }
 
 #[test]
 fn given_files() {
-    let folder = Folder::new("given");
+    let directory = Directory::new("given");
     let given = Certificates::in_memory(&CertificateOptions::default()).unwrap();
     let write = |name: &str, content: &str| {
-        fs::create_dir_all(&folder.0).unwrap();
-        let path = folder.0.join(name);
+        fs::create_dir_all(&directory.0).unwrap();
+        let path = directory.0.join(name);
         fs::write(&path, content).unwrap();
         path
     };
@@ -302,16 +302,16 @@ fn given_files() {
         client_ca: Some(client_ca),
         ..CertificateOptions::default()
     };
-    let certificates = folder.open(&options).unwrap();
+    let certificates = directory.open(&options).unwrap();
     // Both authorities are believed.
     for issuer in [&certificates, &given] {
         let client = pair_of(&issuer.kubeconfig("u", &User::new("jane", ["dev"])).unwrap());
         handshake(&certificates, "localhost", Some(client)).unwrap();
     }
-    assert!(!folder.file("server.pem").exists());
+    assert!(!directory.file("server.pem").exists());
 
     let empty = write("empty", "");
-    let none = folder.0.join("none");
+    let none = directory.0.join("none");
     let missing = format!("cannot use {}", none.display());
     let cases = [
         (empty.clone(), key.clone(), "holds no certificate"),
@@ -322,7 +322,7 @@ fn given_files() {
     for (certificate, key, expected) in cases {
         let options =
             CertificateOptions { serving: Some((certificate, key)), ..CertificateOptions::default() };
-        let text = folder.open(&options).err().unwrap().to_string();
+        let text = directory.open(&options).err().unwrap().to_string();
         assert!(text.contains(expected), "{text}");
     }
 }
@@ -354,9 +354,9 @@ fn errors_keep_their_source() {
     assert!(source.downcast_ref::<rcgen::Error>().is_some(), "{source:?}");
 
     // A key that is another certificate's.
-    let folder = Folder::new("mixed");
-    fs::create_dir_all(&folder.0).unwrap();
-    let path = |name: &str| folder.0.join(name);
+    let directory = Directory::new("mixed");
+    fs::create_dir_all(&directory.0).unwrap();
+    let path = |name: &str| directory.0.join(name);
     let [own, other] = [(); 2].map(|()| Certificates::in_memory(&at(NOW)).unwrap());
     fs::write(path("own.crt"), &own.serving.certificate).unwrap();
     fs::write(path("other.key"), &other.serving.key).unwrap();

@@ -1,7 +1,7 @@
 //! What kube-apiserver 1.36.3 answered, replayed.
 //!
 //! `tests/golden/auth` holds a policy on top of the bootstrap one, and under it: `decisions.txt`, a table of identities, namespaces,
-//! resources and verbs, where all that is not listed is denied; and `exchanges.jsonl`, requests with their whole answers, in their order.
+//! resources and verbs, where all that is not listed is denied; and `exchanges.jsonl.zst`, requests with their whole answers, in their order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::*;
 
 fn file(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/auth").join(name);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    settled_golden::read_to_string(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn put(rbac: &mut Rbac, kind: PolicyKind, object: &Value) {
@@ -262,7 +262,7 @@ fn whole_answers_are_upstreams() {
     let tokens = Tokens::parse(&file("tokens.csv")).unwrap().for_audiences(vec!["https://x".to_owned()]);
     let server = Server { rbac, objects, tokens, impersonation: Impersonation::default() };
     let (mut wrong, mut compared, mut other_reasons) = (Vec::new(), 0, 0);
-    for line in file("exchanges.jsonl").lines() {
+    for line in file("exchanges.jsonl.zst").lines() {
         let exchange: Value = serde_json::from_str(line).unwrap();
         let (code, note) = (exchange["code"].as_u64().unwrap(), exchange["note"].as_str().unwrap());
         // What is not there, and what the object's own validation says, is not for these modules.

@@ -25,7 +25,7 @@ pub struct Tokens {
     audiences: Vec<String>,
 }
 
-/// Why a file of tokens can't be read. It never shows a token.
+/// Why a file of tokens cannot be read. It never shows a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
     /// A record has too few columns.

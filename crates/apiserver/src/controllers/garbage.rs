@@ -447,7 +447,7 @@ async fn change(
     Ok(())
 }
 
-/// Says in an Event that an owner can't be one.
+/// Says in an Event that an owner cannot be one.
 async fn warn(state: &State, definition: &Definition, key: &Key, owner: &Owner) -> Result<(), ApiError> {
     let catalog = state.catalog();
     let Some(events) = catalog.find("", "v1", "events") else { return Ok(()) };

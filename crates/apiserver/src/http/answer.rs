@@ -56,7 +56,7 @@ pub(crate) fn no_page() -> Answer {
     text_answer(404, "404 page not found\n")
 }
 
-/// Sets a header, unless its value can't be one.
+/// Sets a header, unless its value cannot be one.
 pub(crate) fn set_header(response: &mut Answer, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);

@@ -29,7 +29,7 @@ struct Gathered<S> {
     unflushed: bool,
     /// A turn was waited for.
     waited: bool,
-    /// What went wrong between two turns; the connection is told when it reads next.
+    /// What went wrong between two turns; the connection gets it with its next read.
     error: Option<io::Error>,
 }
 

@@ -163,7 +163,7 @@ fn version_of(api_version: &str) -> &str {
     api_version.rsplit_once('/').map_or(api_version, |(_, version)| version)
 }
 
-/// A body that can't be an object of the kind.
+/// A body that cannot be an object of the kind.
 fn cannot(given: &str, version: &str, kind: &str, why: &str) -> ApiError {
     ApiError::bad_request(format!(
         "{given} in version {} cannot be handled as a {kind}: {why}",

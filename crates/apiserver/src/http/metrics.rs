@@ -24,7 +24,7 @@ const BUCKETS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0, 45.0, 60.0,
 ];
-/// More kinds of requests are not told apart: definitions may come and go for ever.
+/// More kinds of requests are counted together: CRDs may come and go without an end.
 const MAX_SERIES: usize = 20_000;
 
 /// What is counted.
@@ -46,7 +46,7 @@ struct Series {
     events: AtomicU64,
 }
 
-/// What requests are told apart by.
+/// Labels of a request.
 #[derive(Default)]
 struct Labels {
     verb: &'static str,

@@ -61,7 +61,7 @@ impl Columns {
 
     /// The columns of a version of a custom resource, from its `additionalPrinterColumns`. None: name and age.
     ///
-    /// A column that can't be read ends the columns, as upstream.
+    /// A column that cannot be read ends the columns, as upstream.
     pub(crate) fn custom(additional_printer_columns: &Value) -> Self {
         let age = json!([{
             "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",

@@ -53,7 +53,7 @@ pub(crate) struct Target<'a> {
 
 impl Target<'_> {
     pub(crate) fn key(&self) -> Result<Key, ApiError> {
-        // Names that can't be keys can't exist either.
+        // Names that cannot be keys can't exist either.
         Key::new(&self.definition.resource, self.namespace, self.name).map_err(|_| self.not_found())
     }
 

@@ -20,7 +20,7 @@ pub(crate) enum Change<'a> {
     Apply(&'a Configuration<'a>),
 }
 
-/// Why a configuration can't be applied.
+/// Why a configuration cannot be applied.
 pub(crate) fn apply_failed(error: settled_managed_fields::ApplyError) -> ApiError {
     use settled_managed_fields::ApplyError;
     if let Err(exceeded) = check_budget() {

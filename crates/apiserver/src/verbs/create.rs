@@ -100,7 +100,7 @@ pub(super) async fn create_part(
     check_namespace_of(target, &mut object)?;
     check_namespace(state, target)?;
     let manager = options.manager(call.user_agent);
-    // What can't be tracked has no managers.
+    // What cannot be tracked has no managers.
     let _untracked = definition.field_manager(part).update_in_place(
         &mut definition.empty(),
         &mut object,

@@ -103,7 +103,7 @@ impl Patched {
         self.patch.is_some()
     }
 
-    /// What was patched can't be an object of its kind.
+    /// What was patched cannot be an object of its kind.
     pub(crate) fn refused(&self, object: &Value, why: &str) -> ApiError {
         let shown = self.patch.as_ref().map_or_else(|| go::json::to_string(object), go::fmt::plain);
         ApiError::invalid_patch(&shown, why)

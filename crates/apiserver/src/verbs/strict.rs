@@ -41,7 +41,7 @@ pub(crate) fn yaml_warnings(finding: &str) -> impl Iterator<Item = &str> {
         .chain(whole)
 }
 
-/// A body that can't be an object of the kind.
+/// A body that cannot be an object of the kind.
 pub(crate) fn cannot_be_handled(definition: &Definition, why: &str) -> ApiError {
     let Names { kind, version, .. } = &definition.names;
     ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
@@ -71,7 +71,7 @@ pub(crate) fn report(
 }
 
 /// What of a built-in type's own name and version is wrong with an object: the kind and version it says it is, and why it
-/// can't be what is wanted.
+/// cannot be what is wanted.
 pub(crate) fn check_type(
     api_version: &str,
     kind: &str,

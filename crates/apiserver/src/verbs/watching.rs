@@ -286,7 +286,7 @@ impl WatchStream {
         false
     }
 
-    /// What a client is told last. A slow one just finds its stream at an end, and lists again.
+    /// The last event of a watch. A slow client finds its stream closed, and lists again.
     fn end(&self, error: &WatchError) -> Bytes {
         match error {
             WatchError::Slow { .. } => {

@@ -3,7 +3,7 @@
 //! Users make requests in `spec`; a controller trusted by the consumers answers in `status`. Three rules make such an
 //! answer usable:
 //!
-//! 1. It is explicit. A missing value ("no address yet") cannot be told from a controller that has not answered yet. A
+//! 1. It is explicit. A missing value ("no address yet") cannot be distinguished from a controller that has not answered yet. A
 //!    [`Decision`] is [`Granted`](Decision::Granted), [`Deferred`](Decision::Deferred) (may change by itself) or
 //!    [`Refused`](Decision::Refused) (final until the request or the pool changes).
 //! 2. It has the generation of the spec that it answers: an [`Answer`]. The last granted value is kept beside a newer

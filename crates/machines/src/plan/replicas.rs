@@ -19,7 +19,7 @@ pub struct MachineView {
     pub created: Option<Timestamp>,
     /// Whether it is being deleted.
     pub is_deleting: bool,
-    /// Whether somebody wants it to be deleted first.
+    /// Whether an annotation asks for its deletion before that of others.
     pub is_marked: bool,
     /// Whether it is being updated.
     pub is_updating: bool,

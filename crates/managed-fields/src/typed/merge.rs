@@ -134,7 +134,7 @@ impl Sides<'_> {
         if self.depth >= MAX_DEPTH {
             return Err(ValidationErrors::too_deep());
         }
-        // Upstream drops the errors of items, so what can't be merged goes without a word.
+        // Upstream drops the errors of items, so what cannot be merged goes without a word.
         Ok(walk(self.schema, &list.element_type, live, config, self.depth + 1).unwrap_or(None))
     }
 

@@ -70,7 +70,7 @@ impl<'v> Looks<'v> {
             let Peers::Of(peers) = &rule.peers else { continue };
             for peer in peers {
                 match &peer.kind {
-                    // Namespaces are told apart by their names.
+                    // Namespaces are distinguished by their names.
                     PeerKind::Pods { namespaces: Namespaces::Own | Namespaces::Selected(_), pods } => {
                         pods.iter().for_each(|selector| looks.look_at(selector));
                     }

@@ -47,7 +47,7 @@ fn comma<T>(
     Ok(())
 }
 
-/// As in an explanation: text in quotes, so that it is told apart from a number. With how deep it lies.
+/// As in an explanation: text in quotes, so that it differs from a number. With how deep it lies.
 pub(crate) struct Quoted<'v, 'a>(pub(crate) &'v Val<'a>, pub(crate) usize);
 
 impl fmt::Display for Quoted<'_, '_> {

@@ -99,7 +99,7 @@ fn tidy(message: &str) -> String {
     short.replace("'<EOF>'", "the end of the expression").replace("<EOF>", "the end of the expression")
 }
 
-/// Bounds what the parser gets to see: it recurses. Where texts and comments begin and end must be told exactly, else
+/// Bounds what the parser gets to see: it recurses. The bounds of texts and comments must be exact, else
 /// brackets could hide in them.
 fn check_size(source: &str) -> Result<(), CompileError> {
     if source.len() > MAX_LENGTH {

@@ -83,11 +83,12 @@ pub(super) fn operator(item: Item<'_, '_>, out: &mut Output<'_>) -> bool {
 
 /// A file that holds nothing but the script.
 pub(crate) fn script(file: &Arc<str>, text: &Arc<str>, loaded: &mut Loaded) {
-    let mut folders = file.rsplit(['/', '\\']);
-    let name = folders.next().unwrap_or_default().trim_end_matches(".lua");
+    let mut directories = file.rsplit(['/', '\\']);
+    let name = directories.next().unwrap_or_default().trim_end_matches(".lua");
     let (group, kind) = if name == "health" {
-        let kind = folders.next().unwrap_or_default();
-        let group = folders.next().filter(|group| !matches!(*group, "resource_customizations" | "." | ".."));
+        let kind = directories.next().unwrap_or_default();
+        let group =
+            directories.next().filter(|group| !matches!(*group, "resource_customizations" | "." | ".."));
         (group.unwrap_or_default(), kind)
     } else {
         name.split_once('_').unwrap_or(("", name))
@@ -100,7 +101,7 @@ pub(crate) fn script(file: &Arc<str>, text: &Arc<str>, loaded: &mut Loaded) {
         column: 1,
         message: format!("{message}: name the file `<group>/<Kind>/health.lua` or `<group>_<Kind>.lua`"),
     };
-    // A kind in small letters is rare, and what most folders are named like: its group has to look like one.
+    // A kind in small letters is rare, and what most directories are named like: its group has to look like one.
     if kind != "*" && !kind.starts_with(|c: char| c.is_ascii_uppercase()) && !group.contains('.') {
         loaded.errors.push(wrong("the script is for no kind"));
         return;

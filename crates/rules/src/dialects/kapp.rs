@@ -1,7 +1,7 @@
 //! kapp: `waitRules` of a Config.
 //!
 //! <https://carvel.dev/kapp/docs/latest/config/#waitrules>. Failures are looked for first, then successes; none of
-//! them is InProgress. Of two rules for one kind the first counts. Starlark (`ytt.funcContractV1`) can't be run.
+//! them is InProgress. Of two rules for one kind the first counts. Starlark (`ytt.funcContractV1`) cannot be run.
 
 use std::collections::HashSet;
 
@@ -168,7 +168,7 @@ fn any_of(matchers: &[Item<'_, '_>], notes: &mut Vec<LoadError>) -> Result<Vec<W
     Ok(all)
 }
 
-/// The ways in which an object fits; none where that can't be told from group, kind, namespace and name.
+/// The ways in which an object fits; none where that does not follow from group, kind, namespace and name.
 fn matcher_of(item: Item<'_, '_>, notes: &mut Vec<LoadError>) -> Result<Vec<Wanted>, LoadError> {
     let Some((name, inside)) = item.map()?.members().next() else {
         return Err(item.error("expected a matcher such as `apiGroupKindMatcher`"));

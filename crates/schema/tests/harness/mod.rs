@@ -94,7 +94,7 @@ pub fn same(question: &Value, ours: &Value, theirs: &Value) -> bool {
             return true;
         }
         return match question["op"].as_str().unwrap() {
-            // A schema that can't be decoded, and an error of the conversion.
+            // A schema that cannot be decoded, and an error of the conversion.
             // Which of several it names is left to chance.
             "parse"
                 if why.contains("is not supported")

@@ -224,7 +224,7 @@ fn body(snapshot: &Snapshot, names: &Names, width: usize, space: usize) -> Vec<V
     }
     let seen: usize = groups_shown.iter().map(|group| group.count).sum();
     let all = (snapshot.counts.failed + snapshot.counts.waiting).max(seen);
-    // Where there is one row only, it is not for a number, which the header tells as well.
+    // Where there is one row only, it is not for a number, which is in the header as well.
     let fits = groups_shown.len() <= space && seen == all;
     let shown = if fits || space == 1 { groups_shown.len().min(space) } else { space.saturating_sub(1) };
     groups_shown.truncate(shown);
@@ -338,7 +338,7 @@ struct Below {
 }
 
 /// Rows below a branch, depth first; equal siblings share a row. The target's message is not repeated.
-fn branch_rows(branch: &Branch, indent: &str, told: &Cause, names: &Names, rows: &mut Vec<Below>) {
+fn branch_rows(branch: &Branch, indent: &str, parent: &Cause, names: &Names, rows: &mut Vec<Below>) {
     let mut alike: Vec<(&Branch, usize)> = Vec::new();
     for child in &branch.children {
         let same = |(other, _): &&mut (&Branch, usize)| {
@@ -363,7 +363,7 @@ fn branch_rows(branch: &Branch, indent: &str, told: &Cause, names: &Names, rows:
         let verdict = &child.verdict;
         let reason = text::clean(&verdict.reason);
         let message = text::clean(&child.summary);
-        let repeats = reason == told.reason && message == told.message;
+        let repeats = reason == parent.reason && message == parent.message;
         rows.push(Below {
             lead: format!("{indent}{here}{link}"),
             failed: verdict.status == Status::Failed,
@@ -375,7 +375,7 @@ fn branch_rows(branch: &Branch, indent: &str, told: &Cause, names: &Names, rows:
             message: if repeats { String::new() } else { message },
             status: verdict.status,
         });
-        branch_rows(child, &format!("{indent}{below}"), told, names, rows);
+        branch_rows(child, &format!("{indent}{below}"), parent, names, rows);
     }
 }
 

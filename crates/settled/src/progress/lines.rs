@@ -401,7 +401,7 @@ mod tests {
         assert_snapshot!(out.text(), @r#"
         200ms    watching 4 objects: 1 done, 3 waiting
         200ms  ✓ done already: ConfigMap/web
-        300ms    warning: events can't be listed in namespace shop
+        300ms    warning: events cannot be listed in namespace shop
         300ms    hint: allow `list` on `events`
            1s  • InProgress  Deployment/web  LessReady  Ready: 0/3
            5s  • InProgress  Deployment/web  LessReady  Ready: 1/3
@@ -429,7 +429,7 @@ mod tests {
         {"time":"2026-11-21T10:05:00Z","event":"synced","counts":{"total":4,"done":1,"waiting":3,"failed":0,"skipped":0}}
         {"time":"2026-11-21T10:05:00Z","event":"target","object":{"group":"apps","kind":"Deployment","namespace":"shop","name":"web"},"state":"waiting","status":"InProgress","reason":"LessReady","message":"Ready: 0/3","basis":"kind-rule","confidence":"verified-rule","conditions":[{"type":"Reconciling","status":"True","reason":"LessReady","message":"Ready: 0/3"}],"since":"2026-11-21T10:02:50Z","created":"2026-11-21T10:02:50Z"}
         {"time":"2026-11-21T10:05:00Z","event":"target","object":{"kind":"ConfigMap","namespace":"shop","name":"web"},"state":"done","status":"Current","reason":"Ready","message":"","basis":"kind-rule","confidence":"verified-rule","conditions":[],"since":"2026-11-21T10:02:50Z","created":"2026-11-21T10:02:50Z"}
-        {"time":"2026-11-21T10:05:00Z","event":"notice","message":"events can't be listed in namespace shop","remedy":"allow `list` on `events`"}
+        {"time":"2026-11-21T10:05:00Z","event":"notice","message":"events cannot be listed in namespace shop","remedy":"allow `list` on `events`"}
         "#);
         assert_eq!(lines[7]["outcome"], "failed");
         assert_eq!(lines[7]["targets"][1]["causes"][0]["chain"][2]["reason"], "ImagePullBackOff");

@@ -28,7 +28,7 @@ pub(crate) struct LiveView<W: Write> {
     palette: Palette,
     names: Names,
     /// The state of each target that there was a line about.
-    told: HashMap<ObjectId, State>,
+    reported: HashMap<ObjectId, State>,
     already: Already,
     /// Since when there is no connection, as of the last frame.
     lost: Option<Duration>,
@@ -52,7 +52,7 @@ impl<W: Write> LiveView<W> {
             last_size,
             palette,
             names: Names::default(),
-            told: HashMap::new(),
+            reported: HashMap::new(),
             already: Already::default(),
             lost: None,
             above: Vec::new(),
@@ -71,9 +71,9 @@ impl<W: Write> LiveView<W> {
 
     /// Adds a line for a target that is done, has failed or is not waited for, and for one that no longer is.
     fn tell(&mut self, target: &TargetReport, elapsed: Duration) {
-        let before = self.told.get(&target.object).copied().unwrap_or(State::Waiting);
+        let before = self.reported.get(&target.object).copied().unwrap_or(State::Waiting);
         if before != target.state {
-            self.told.insert(target.object.clone(), target.state);
+            self.reported.insert(target.object.clone(), target.state);
             self.above.extend(view::finished(target, &self.names, elapsed, self.columns(), self.palette));
         }
     }
@@ -115,7 +115,7 @@ impl<W: Write> Show for LiveView<W> {
             Event::Target(target) => {
                 self.names.see(&target.object);
                 if self.already.takes(elapsed, target) {
-                    self.told.insert(target.object.clone(), target.state);
+                    self.reported.insert(target.object.clone(), target.state);
                     self.above.extend(self.already.line(elapsed, &self.names, self.palette));
                 } else {
                     self.tell(target, elapsed);
@@ -217,7 +217,7 @@ mod tests {
         assert!(!seen.parser.screen().hide_cursor());
         assert_snapshot!(seen.parser.screen().contents(), @"
         ✓ done already: ConfigMap/web
-        warning: events can't be listed in namespace shop
+        warning: events cannot be listed in namespace shop
         hint: allow `list` on `events`
         ✓ Service/web  12s
         ✗ Deployment/web  failed after 1m35s  ImagePullBackOff
@@ -273,7 +273,7 @@ mod tests {
         assert!(!seen.parser.screen().hide_cursor());
         assert_snapshot!(seen.parser.screen().contents(), @"
         ✓ done already: ConfigMap/web
-        warning: events can't be listed in namespace shop
+        warning: events cannot be listed in namespace shop
         hint: allow `list` on `events`
         ");
     }

@@ -259,13 +259,13 @@ impl Explain<'_> {
         format!("  for {}", duration::format(names::since(then, self.now)))
     }
 
-    fn cause(&self, out: &mut String, cause: &Explanation, told: &str) {
+    fn cause(&self, out: &mut String, cause: &Explanation, shown: &str) {
         let mut indent = 2;
-        let mut told = told;
+        let mut shown = shown;
         // The first is the target itself, which has its line already.
         for step in cause.chain.iter().skip(1) {
-            self.step(out, indent, step, told);
-            told = if step.summary.is_empty() { &step.message } else { &step.summary };
+            self.step(out, indent, step, shown);
+            shown = if step.summary.is_empty() { &step.message } else { &step.summary };
             indent += 2;
         }
         indent += 2;
@@ -290,7 +290,7 @@ impl Explain<'_> {
     }
 
     /// `→ Pod/web-5d9  Failed  ImagePullBackOff  for 1m35s  4 restarts`
-    fn step(&self, out: &mut String, indent: usize, step: &Step, told: &str) {
+    fn step(&self, out: &mut String, indent: usize, step: &Step, shown: &str) {
         let mut line = Spans::new();
         line.plain("→ ");
         if let Some(link) = step.link.filter(|link| *link != Link::Owns) {
@@ -307,7 +307,7 @@ impl Explain<'_> {
         }
         self.spans(out, indent, 4, &line);
         let message = if step.summary.is_empty() { &step.message } else { &step.summary };
-        if *message != told {
+        if *message != shown {
             self.paragraph(out, indent + 4, "", message);
         }
     }

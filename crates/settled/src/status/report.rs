@@ -45,7 +45,7 @@ impl Report {
         self.counts[status as usize] - self.non_blocking[status as usize]
     }
 
-    /// Nothing was asked about that is there; to call that settled would hide a mistake. Unless something can't be
+    /// Nothing was asked about that is there; to call that settled would hide a mistake. Unless something cannot be
     /// read, which was said already.
     pub(super) fn nothing_to_judge(&self) -> bool {
         self.shown() == 0 && self.hidden == 0 && self.unreadable == 0

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{MYEGRESS, PLAIN, row};
 use crate::live::Cluster;
-use crate::support::{Folder, Run, settled};
+use crate::support::{Directory, Run, settled};
 
 const NAMESPACES: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n";
 
@@ -23,7 +23,7 @@ fn daemon_set(name: &str, image: &str) -> String {
 fn cluster(manifests: &[String]) -> Cluster {
     let cluster = Cluster::start();
     let all = [NAMESPACES, MYEGRESS, PLAIN].into_iter().map(str::to_owned).chain(manifests.iter().cloned());
-    cluster.folder.write("all.yaml", &all.collect::<Vec<_>>().join("---\n"));
+    cluster.directory.write("all.yaml", &all.collect::<Vec<_>>().join("---\n"));
     let applied = cluster.settled("apply -f all.yaml -q").output();
     assert_eq!(applied.status.code(), Some(0), "{}", String::from_utf8_lossy(&applied.stderr));
     cluster
@@ -60,7 +60,7 @@ fn the_provider_is_that_of_the_cluster() {
     let (_, report, _) = checked(cluster.settled("netpol check -A -o json"));
     assert_eq!(report["policies"].as_array().unwrap().len(), 2);
     // Policies of files for the provider of the cluster.
-    cluster.folder.write("mine.yaml", MYEGRESS);
+    cluster.directory.write("mine.yaml", MYEGRESS);
     let (code, report, _) = checked(cluster.settled("netpol check -f mine.yaml -o json"));
     assert_eq!((code, report["policies"].as_array().unwrap().len()), (1, 1), "{report}");
     // And of the cluster for another provider.
@@ -78,8 +78,8 @@ fn no_provider_and_two_are_answers() {
     assert_eq!(code, 5, "{errors}");
     assert!(errors.starts_with("error: no known provider runs in the cluster\n"), "{errors}");
     assert!(errors.contains("hint: name it: --provider "), "{errors}");
-    cluster.folder.write("cilium.yaml", &daemon_set("cilium", "quay.io/cilium/cilium:v1.16.1"));
-    cluster.folder.write("calico.yaml", &daemon_set("calico-node", "docker.io/calico/node:v3.28.0"));
+    cluster.directory.write("cilium.yaml", &daemon_set("cilium", "quay.io/cilium/cilium:v1.16.1"));
+    cluster.directory.write("calico.yaml", &daemon_set("calico-node", "docker.io/calico/node:v3.28.0"));
     assert_eq!(cluster.settled("apply -f cilium.yaml -f calico.yaml -q").code(), 0);
     let (code, _, errors) = checked(cluster.settled("netpol check -n shop"));
     assert_eq!(code, 5, "{errors}");
@@ -122,7 +122,7 @@ metadata: {name: policies, namespace: shop}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: policies}
 subjects: [{kind: User, name: mary, apiGroup: rbac.authorization.k8s.io}]
 ";
-    cluster.folder.write("role.yaml", role);
+    cluster.directory.write("role.yaml", role);
     assert_eq!(cluster.settled("apply -f role.yaml -q").code(), 0);
     let (code, report, errors) =
         checked(cluster.settled("netpol check -n shop --provider cilium@1.15 --as mary -o json"));
@@ -182,13 +182,13 @@ fn connections_are_those_of_the_cluster() {
     assert!(errors.contains("shop/nobody"), "{errors}");
     // What deleting its rules changes.
     let closed = PLAIN.split("  ingress:").next().unwrap();
-    cluster.folder.write("closed.yaml", closed);
+    cluster.directory.write("closed.yaml", closed);
     let output = cluster.settled("netpol diff -f closed.yaml").output();
     let text = String::from_utf8(output.stdout).unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     // web may not connect anyway, and nobody else could.
     assert_eq!((output.status.code(), &*text), (Some(0), ""), "{errors}");
-    cluster.folder.write(
+    cluster.directory.write(
         "open.yaml",
         &closed.replace("policyTypes: [Ingress]", "policyTypes: [Ingress]\n  ingress: [{}]"),
     );
@@ -215,8 +215,8 @@ fn no_command_outlives_its_timeout() {
         "apiVersion: v1\nkind: Config\ncurrent-context: here\ncontexts: [{{name: here, context: {{cluster: c, user: u}}}}]\n\
          clusters: [{{name: c, cluster: {{server: \"http://{address}\"}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
     );
-    let folder = Folder::new(&[("config", &config), ("k8s.yaml", MYEGRESS)]);
-    let path = folder.path().join("config");
+    let directory = Directory::new(&[("config", &config), ("k8s.yaml", MYEGRESS)]);
+    let path = directory.path().join("config");
     for command in [
         "check",
         "check -f k8s.yaml",
@@ -226,7 +226,7 @@ fn no_command_outlives_its_timeout() {
     ] {
         let run =
             settled(&format!("netpol {command} --timeout 1s")).env("KUBECONFIG", path.to_str().unwrap());
-        let (code, _, errors) = checked(run.dir(&folder));
+        let (code, _, errors) = checked(run.dir(&directory));
         assert_eq!(code, 4, "{command}: {errors}");
     }
 }

@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::{MYEGRESS, PLAIN, errors, folder, json, netpol};
-use crate::support::{Folder, settled};
+use super::{MYEGRESS, PLAIN, directory, errors, json, netpol};
+use crate::support::{Directory, settled};
 
 #[test]
 fn the_matrix_has_all_features_and_providers() {
@@ -83,19 +83,20 @@ fn profiles_are_listed_and_shown() {
 
 #[test]
 fn policies_are_explained() {
-    let folder = folder();
-    let (code, value) = json(netpol("explain plain -f k8s -o json").dir(&folder));
+    let directory = directory();
+    let (code, value) = json(netpol("explain plain -f k8s -o json").dir(&directory));
     assert_eq!((code, &value[0]["name"]), (0, &json!("plain")), "{value}");
     let sentences = value[0]["sentences"].as_array().unwrap();
     assert!(sentences.iter().any(|sentence| sentence["path"] == "spec.ingress[0]"), "{value}");
     let (code, value) = json(
-        netpol("explain NetworkPolicy/myegress -n shop -f k8s --provider cilium@1.15 -o json").dir(&folder),
+        netpol("explain NetworkPolicy/myegress -n shop -f k8s --provider cilium@1.15 -o json")
+            .dir(&directory),
     );
     assert_eq!((code, &value[0]["providers"][0]["status"]), (1, &json!("PartialFailure")), "{value}");
     for missing in
         ["explain nobody -f k8s", "explain plain -n other -f k8s", "explain adminnetworkpolicy/plain -f k8s"]
     {
-        let (code, text) = errors(netpol(missing).dir(&folder));
+        let (code, text) = errors(netpol(missing).dir(&directory));
         assert_eq!(code, 2, "{missing}: {text}");
         assert!(text.starts_with("error: no policy "), "{text}");
     }
@@ -108,16 +109,16 @@ const PODS: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0"
 {"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"status":{"addresses":[{"type":"InternalIP","address":"10.9.0.1"}]}}
 "#;
 
-fn dump() -> Folder {
-    let folder = folder();
-    folder.write("k8s/pods.jsonl", PODS);
-    folder
+fn dump() -> Directory {
+    let directory = directory();
+    directory.write("k8s/pods.jsonl", PODS);
+    directory
 }
 
 #[test]
 fn connections_are_evaluated_from_files() {
-    let folder = dump();
-    let ask = |arguments: &str| json(netpol(&format!("reach -f k8s {arguments} -o json")).dir(&folder));
+    let directory = dump();
+    let ask = |arguments: &str| json(netpol(&format!("reach -f k8s {arguments} -o json")).dir(&directory));
     for (arguments, expected) in [
         ("--from other-0 -n shop --to db-0 --port 5432", 1),
         ("--from shop/db-0 --to shop/web-0 --port 80", 0),
@@ -140,7 +141,7 @@ fn connections_are_evaluated_from_files() {
     assert_eq!(connection["asCarriedOut"]["outcome"], "denied", "{answer}");
     assert_eq!(connection["because"][0]["feature"], "port.end", "{answer}");
     let text = netpol("reach -f k8s --from shop/web-0 --to 192.0.2.7 --port 31000 --provider cilium@1.15")
-        .dir(&folder)
+        .dir(&directory)
         .stdout();
     assert!(
         text.contains("as written: allowed") && text.contains("as carried out by cilium@1.15: denied"),
@@ -151,7 +152,7 @@ fn connections_are_evaluated_from_files() {
 /// Two pods of a workload whose containers have another number for the same name, and one without it.
 #[test]
 fn a_port_is_named_as_users_name_it() {
-    let folder = folder();
+    let directory = directory();
     let pod = |name: &str, ports: &str| {
         format!(
             r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"shop","labels":{{"app":"db","pod-template-hash":"5d9"}}}},"spec":{{"containers":[{{"name":"c","ports":[{ports}]}}]}},"status":{{"podIP":"10.0.1.{}"}}}}"#,
@@ -167,12 +168,12 @@ fn a_port_is_named_as_users_name_it() {
         pod("db-5d9-ccc", ""),
     ];
     let service = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"db","namespace":"shop"},"spec":{"selector":{"app":"db"},"ports":[{"name":"postgres","port":15432,"targetPort":"sql"}]}}"#;
-    folder.write("k8s/pods.jsonl", &format!("{PODS}{}{service}\n", pods.concat()));
+    directory.write("k8s/pods.jsonl", &format!("{PODS}{}{service}\n", pods.concat()));
     let ask = |arguments: &str| {
-        json(netpol(&format!("reach -f k8s --from shop/web-0 {arguments} -o json")).dir(&folder))
+        json(netpol(&format!("reach -f k8s --from shop/web-0 {arguments} -o json")).dir(&directory))
     };
     // web may connect to 5432 by `plain`, and to 192.0.2.0/24 alone by `myegress`.
-    folder.write("k8s/myegress.yaml", "");
+    directory.write("k8s/myegress.yaml", "");
     let found = |answer: &Value| -> Vec<(String, String)> {
         let connections = answer["answers"][0]["connections"].as_array().unwrap().iter();
         connections
@@ -204,7 +205,7 @@ fn a_port_is_named_as_users_name_it() {
     assert_eq!((code, found(&answer)), (1, both), "{answer}");
     let (code, answer) = ask("--to 10.9.0.1:443");
     assert_eq!((code, &answer["port"]), (0, &Value::from("443/TCP")), "{answer}");
-    let text = netpol("reach -f k8s --from shop/web-0 --to shop/db --port sql").dir(&folder).output();
+    let text = netpol("reach -f k8s --from shop/web-0 --to shop/db --port sql").dir(&directory).output();
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains(&format!("note: {remark}")), "{text}");
     for (arguments, words) in [
@@ -215,7 +216,7 @@ fn a_port_is_named_as_users_name_it() {
         ("--to service/shop/db --port sql", "service/shop/db has no port sql; it has postgres (15432/TCP)"),
     ] {
         let (code, text) =
-            errors(netpol(&format!("reach -f k8s --from shop/web-0 {arguments}")).dir(&folder));
+            errors(netpol(&format!("reach -f k8s --from shop/web-0 {arguments}")).dir(&directory));
         assert_eq!(code, 2, "{arguments}: {text}");
         assert!(text.contains(words), "{arguments}: {text}");
     }
@@ -223,7 +224,7 @@ fn a_port_is_named_as_users_name_it() {
 
 #[test]
 fn ends_and_ports_that_make_no_sense_are_mistakes() {
-    let folder = dump();
+    let directory = dump();
     for (arguments, words) in [
         ("--from a/b/c --to shop/db-0", "--from: invalid endpoint"),
         ("--from shop/web-0 --to shop/db-0 --port Http!", "--port Http!: expected a port number or name"),
@@ -240,7 +241,7 @@ fn ends_and_ports_that_make_no_sense_are_mistakes() {
         ("--from shop/nobody --to shop/db-0", "shop/nobody not found"),
         ("--from service/shop/web --to shop/db-0", "service/shop/web"),
     ] {
-        let (code, text) = errors(netpol(&format!("reach -f k8s {arguments}")).dir(&folder));
+        let (code, text) = errors(netpol(&format!("reach -f k8s {arguments}")).dir(&directory));
         assert_eq!(code, 2, "{arguments}: {text}");
         assert!(text.contains(words), "{arguments}: {text}");
     }
@@ -248,12 +249,12 @@ fn ends_and_ports_that_make_no_sense_are_mistakes() {
 
 #[test]
 fn differences_are_those_of_connectivity() {
-    let folder = Folder::new(&[
+    let directory = Directory::new(&[
         ("a/plain.yaml", PLAIN),
         ("a/pods.jsonl", PODS),
         ("b/plain.yaml", &PLAIN.replace("port: 5432", "port: 5433")),
     ]);
-    let output = netpol("diff a b").dir(&folder).output();
+    let output = netpol("diff a b").dir(&directory).output();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(['+', '-'])).collect();
@@ -265,19 +266,19 @@ fn differences_are_those_of_connectivity() {
         ],
         "{text}"
     );
-    let (code, value) = json(netpol("diff a b -o json").dir(&folder));
+    let (code, value) = json(netpol("diff a b -o json").dir(&directory));
     assert_eq!((code, value["results"][0]["changes"].as_array().unwrap().len()), (1, 2), "{value}");
-    let (code, value) = json(netpol("diff a a -o json").dir(&folder));
+    let (code, value) = json(netpol("diff a a -o json").dir(&directory));
     assert_eq!((code, &value["results"][0]["changes"]), (0, &Value::Array(Vec::new())), "{value}");
     // A provider for which it makes no difference.
-    folder.write("c/myegress.yaml", MYEGRESS);
-    folder.write("d/myegress.yaml", &MYEGRESS.replace("32000", "31000"));
-    folder.write("c/pods.jsonl", PODS);
-    assert_eq!(netpol("diff c d --provider cilium@1.16").dir(&folder).code(), 1);
-    assert_eq!(netpol("diff c d --provider cilium@1.15").dir(&folder).code(), 0);
+    directory.write("c/myegress.yaml", MYEGRESS);
+    directory.write("d/myegress.yaml", &MYEGRESS.replace("32000", "31000"));
+    directory.write("c/pods.jsonl", PODS);
+    assert_eq!(netpol("diff c d --provider cilium@1.16").dir(&directory).code(), 1);
+    assert_eq!(netpol("diff c d --provider cilium@1.15").dir(&directory).code(), 0);
     // As written it changes, as carried out it does not; what a provider loses changes without a change of policies.
     let (code, value) =
-        json(netpol("diff c d --provider cilium@1.15 --provider cilium@1.16 -o json").dir(&folder));
+        json(netpol("diff c d --provider cilium@1.15 --provider cilium@1.16 -o json").dir(&directory));
     assert_eq!(code, 1, "{value}");
     let results = value["results"].as_array().unwrap();
     let changes = |result: &Value| result["changes"].as_array().unwrap().len();
@@ -301,9 +302,9 @@ fn differences_are_those_of_connectivity() {
         "{value}"
     );
     // A provider that carries out nothing: no change, whatever is written.
-    assert_eq!(netpol("diff a b --provider flannel@0.25").dir(&folder).code(), 0);
+    assert_eq!(netpol("diff a b --provider flannel@0.25").dir(&directory).code(), 0);
     // Nothing connects where nothing is.
-    let (code, text) = errors(netpol("diff b b").dir(&folder));
+    let (code, text) = errors(netpol("diff b b").dir(&directory));
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("have no pods"), "{text}");
 }

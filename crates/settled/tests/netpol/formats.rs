@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{MYEGRESS, folder, json, netpol};
-use crate::support::Folder;
+use super::{MYEGRESS, directory, json, netpol};
+use crate::support::Directory;
 
 const CHECK: &str = "check -f k8s --provider cilium@1.15";
 
 /// What SARIF 2.1.0's schema requires, and what GitHub's code scanning asks for in addition.
 #[test]
 fn sarif_has_what_its_schema_requires() {
-    let (code, log) = json(netpol(&format!("{CHECK} -o sarif")).dir(&folder()));
+    let (code, log) = json(netpol(&format!("{CHECK} -o sarif")).dir(&directory()));
     assert_eq!(code, 1);
     let only = |value: &Value, known: &[&str]| {
         let keys: Vec<&String> = value.as_object().unwrap().keys().collect();
@@ -64,7 +64,8 @@ fn sarif_has_what_its_schema_requires() {
 
 #[test]
 fn sarif_of_good_policies_has_no_results() {
-    let (code, log) = json(netpol("check -f k8s/plain.yaml --provider cilium@1.16 -o sarif").dir(&folder()));
+    let (code, log) =
+        json(netpol("check -f k8s/plain.yaml --provider cilium@1.16 -o sarif").dir(&directory()));
     assert_eq!(code, 0);
     assert_eq!(log["runs"][0]["results"], serde_json::json!([]));
     // GitHub closes the alerts of a run only if the run is there.
@@ -74,7 +75,7 @@ fn sarif_of_good_policies_has_no_results() {
 #[test]
 fn junit_has_a_case_per_policy_and_provider() {
     let run = netpol("check -f k8s --provider cilium@1.15 --provider cilium@1.16 -o junit");
-    let text = run.dir(&folder()).stdout();
+    let text = run.dir(&directory()).stdout();
     assert!(text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"), "{text}");
     assert!(text.contains("tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"0\""), "{text}");
     assert_eq!(text.matches("<testcase ").count(), 4, "{text}");
@@ -86,10 +87,10 @@ fn junit_has_a_case_per_policy_and_provider() {
 
 #[test]
 fn annotations_stand_at_the_line() {
-    let folder = folder();
-    let summary = folder.path().join("summary.md");
+    let directory = directory();
+    let summary = directory.path().join("summary.md");
     let run = netpol(&format!("{CHECK} -o github"));
-    let text = run.env("GITHUB_STEP_SUMMARY", summary.to_str().unwrap()).dir(&folder).stdout();
+    let text = run.env("GITHUB_STEP_SUMMARY", summary.to_str().unwrap()).dir(&directory).stdout();
     let line = text.lines().find(|line| line.contains("endPort")).unwrap();
     let wanted = "file=k8s/myegress.yaml,line=17,col=16,title=shop/myegress with cilium@1.15%3A port.end::";
     assert!(line.starts_with("::warning ") && line.contains(wanted), "{line}");
@@ -101,17 +102,17 @@ fn annotations_stand_at_the_line() {
 #[test]
 fn a_name_cannot_forge_an_annotation() {
     let evil = MYEGRESS.replace("myegress", "\"x\\n::error::forged\"");
-    let folder = Folder::new(&[("k8s/evil.yaml", &evil)]);
+    let directory = Directory::new(&[("k8s/evil.yaml", &evil)]);
     for format in ["github", "table", "wide", "junit", "sarif", "jsonl"] {
-        let text = netpol(&format!("{CHECK} -o {format}")).dir(&folder).stdout();
+        let text = netpol(&format!("{CHECK} -o {format}")).dir(&directory).stdout();
         assert!(!text.lines().any(|line| line.starts_with("::error::forged")), "{format}: {text}");
     }
 }
 
 #[test]
 fn tables_have_a_line_per_finding() {
-    let folder = folder();
-    let table = netpol(CHECK).dir(&folder).stdout();
+    let directory = directory();
+    let table = netpol(CHECK).dir(&directory).stdout();
     let heading = table.lines().next().unwrap();
     for word in ["STATUS", "POLICY", "FIELD", "ALLOWS", "MESSAGE"] {
         assert!(heading.contains(word), "{table}");
@@ -124,25 +125,25 @@ fn tables_have_a_line_per_finding() {
         "{table}"
     );
     assert!(lines.last().unwrap().starts_with("Accepted "), "{table}");
-    let wide = netpol(&format!("{CHECK} --provider cilium@1.16 -o wide")).dir(&folder).stdout();
+    let wide = netpol(&format!("{CHECK} --provider cilium@1.16 -o wide")).dir(&directory).stdout();
     for word in ["PROVIDER", "RULE", "SOURCE", "port.end", "k8s/myegress.yaml:17:16", "https://"] {
         assert!(wide.contains(word), "{word}: {wide}");
     }
-    let narrow = netpol(&format!("{CHECK} --width 80")).dir(&folder).stdout();
+    let narrow = netpol(&format!("{CHECK} --width 80")).dir(&directory).stdout();
     assert!(narrow.lines().count() > table.lines().count(), "{narrow}");
 }
 
 #[test]
 fn json_yaml_and_lines_say_the_same() {
-    let folder = folder();
-    let (_, report) = json(netpol(&format!("{CHECK} -o json")).dir(&folder));
+    let directory = directory();
+    let (_, report) = json(netpol(&format!("{CHECK} -o json")).dir(&directory));
     assert_eq!(report["summary"]["PartialFailure"], 1, "{report}");
     assert_eq!(report["summary"]["Accepted"], 1, "{report}");
     assert_eq!(report["providers"][0]["title"], "Cilium", "{report}");
-    let lines = netpol(&format!("{CHECK} -o jsonl")).dir(&folder).stdout();
+    let lines = netpol(&format!("{CHECK} -o jsonl")).dir(&directory).stdout();
     let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(Value::from(rows), report["policies"]);
-    let yaml = netpol(&format!("{CHECK} -o yaml")).dir(&folder).stdout();
+    let yaml = netpol(&format!("{CHECK} -o yaml")).dir(&directory).stdout();
     let mut json = Vec::new();
     settled_manifest::yaml_to_json(yaml.as_bytes(), &mut json).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&json).unwrap(), report);
@@ -150,7 +151,7 @@ fn json_yaml_and_lines_say_the_same() {
 
 #[test]
 fn quiet_is_quiet() {
-    let output = netpol(&format!("{CHECK} -q")).dir(&folder()).output();
+    let output = netpol(&format!("{CHECK} -q")).dir(&directory()).output();
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty() && output.stderr.is_empty());
 }

@@ -4,18 +4,18 @@ use std::fmt::Write as _;
 
 use insta::assert_snapshot;
 
-use super::{MYEGRESS, PLAIN, errors, folder, json, netpol, row};
-use crate::support::{Folder, config_map};
+use super::{MYEGRESS, PLAIN, directory, errors, json, netpol, row};
+use crate::support::{Directory, config_map};
 
 #[test]
 fn an_unknown_provider_or_version_is_never_supported() {
-    let folder = folder();
-    let (code, text) = errors(netpol("check -f k8s --provider celium@1.16").dir(&folder));
+    let directory = directory();
+    let (code, text) = errors(netpol("check -f k8s --provider celium@1.16").dir(&directory));
     assert_eq!(code, 3, "{text}");
     assert!(text.starts_with("error: no profile for provider `celium`; known providers: "), "{text}");
     for version in ["9.0", "0.1", "latest", "sha256-abc"] {
         let (code, report) =
-            json(netpol(&format!("check -f k8s --provider cilium@{version} -o json")).dir(&folder));
+            json(netpol(&format!("check -f k8s --provider cilium@{version} -o json")).dir(&directory));
         assert_eq!(code, 3, "{version}: {report}");
         for name in ["myegress", "plain"] {
             assert_eq!(row(&report, name)["status"], "Unknown", "{version}: {report}");
@@ -23,14 +23,14 @@ fn an_unknown_provider_or_version_is_never_supported() {
         assert!(report["providers"][0]["unknown"].is_string(), "{report}");
     }
     // Without a version, too.
-    assert_eq!(netpol("check -f k8s --provider cilium").dir(&folder).code(), 3);
+    assert_eq!(netpol("check -f k8s --provider cilium").dir(&directory).code(), 3);
 }
 
 #[test]
 fn a_provider_that_makes_no_sense_is_a_mistake() {
-    let folder = folder();
+    let directory = directory();
     for provider in ["@1.16", "cilium@", "azure-npm@1.5/solaris", "cilium@1.16,warp-drive"] {
-        let (code, text) = errors(netpol("check -f k8s --provider").arg(provider).dir(&folder));
+        let (code, text) = errors(netpol("check -f k8s --provider").arg(provider).dir(&directory));
         assert_eq!(code, 2, "{provider}: {text}");
         assert!(text.contains("hint: settled netpol profiles lists the providers"), "{text}");
     }
@@ -38,19 +38,19 @@ fn a_provider_that_makes_no_sense_is_a_mistake() {
 
 #[test]
 fn what_is_no_policy_is_said() {
-    let folder = Folder::new(&[("a.json", &config_map("a")), ("empty.yaml", "")]);
-    assert_snapshot!(netpol("check -f a.json --provider cilium@1.16").dir(&folder).transcript(), @"
+    let directory = Directory::new(&[("a.json", &config_map("a")), ("empty.yaml", "")]);
+    assert_snapshot!(netpol("check -f a.json --provider cilium@1.16").dir(&directory).transcript(), @"
     exit code: 2
     --- stderr ---
     error: no network policies found; read 1 object
     ");
-    assert_snapshot!(netpol("check -f empty.yaml --provider cilium@1.16").dir(&folder).transcript(), @"
+    assert_snapshot!(netpol("check -f empty.yaml --provider cilium@1.16").dir(&directory).transcript(), @"
     exit code: 2
     --- stderr ---
     error: no objects found in empty.yaml
     ");
     for quiet in ["-q", "-o table", "-o wide"] {
-        let run = netpol(&format!("check -f gone.yaml --provider cilium@1.16 {quiet}")).dir(&folder);
+        let run = netpol(&format!("check -f gone.yaml --provider cilium@1.16 {quiet}")).dir(&directory);
         let error = "error: cannot read gone.yaml: No such file or directory\n";
         assert_eq!(errors(run), (2, error.to_owned()), "{quiet}");
     }
@@ -61,8 +61,8 @@ fn what_is_no_policy_is_said() {
 fn half_valid_policies_have_places_and_lose_nothing() {
     let invalid = MYEGRESS.replace("endPort: 32000", "endPort: 29999");
     let text = format!("{PLAIN}---\n{invalid}---\nkind: [\n---\n{}", PLAIN.replace("plain", "other"));
-    let folder = Folder::new(&[("all.yaml", &text)]);
-    let output = netpol("check -f all.yaml --provider cilium@1.16 -o json").dir(&folder).output();
+    let directory = Directory::new(&[("all.yaml", &text)]);
+    let output = netpol("check -f all.yaml --provider cilium@1.16 -o json").dir(&directory).output();
     assert_eq!(output.status.code(), Some(2));
     let messages = String::from_utf8(output.stderr).unwrap();
     assert!(messages.contains("error: all.yaml: line "), "{messages}");
@@ -84,7 +84,7 @@ fn half_valid_policies_have_places_and_lose_nothing() {
 
 #[test]
 fn policies_come_from_pipes_lists_and_lines() {
-    let folder = folder();
+    let directory = directory();
     let check = "check -f - --provider cilium@1.16 -o jsonl";
     let object = |name: &str| {
         format!(
@@ -100,17 +100,17 @@ fn policies_come_from_pipes_lists_and_lines() {
         assert_eq!(output.status.code(), Some(0), "{input}: {}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 2, "{input}");
     }
-    let named = netpol("check -f k8s -n other --provider cilium@1.16").dir(&folder).output();
+    let named = netpol("check -f k8s -n other --provider cilium@1.16").dir(&directory).output();
     assert_eq!(named.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&named.stderr).contains("no network policies found in namespace other"));
-    assert_eq!(netpol("check -f k8s -n shop --provider cilium@1.16 -q").dir(&folder).code(), 0);
+    assert_eq!(netpol("check -f k8s -n shop --provider cilium@1.16 -q").dir(&directory).code(), 0);
 }
 
 #[test]
 fn policies_of_providers_are_not_passed_over_silently() {
     let own = "apiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: own}\nspec: {}\n";
-    let folder = Folder::new(&[("k8s/own.yaml", own), ("k8s/plain.yaml", PLAIN)]);
-    let output = netpol("check -f k8s --provider cilium@1.16 -o json").dir(&folder).output();
+    let directory = Directory::new(&[("k8s/own.yaml", own), ("k8s/plain.yaml", PLAIN)]);
+    let output = netpol("check -f k8s --provider cilium@1.16 -o json").dir(&directory).output();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let expected = serde_json::json!([{
         "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy", "count": 1, "providers": ["Cilium"],
@@ -138,13 +138,13 @@ fn kinds_of_providers_have_an_owner() {
         object("cilium.io/v2", "CiliumNode", "n"),
     ];
     let profile = PROFILE.replace("features:", "own-kinds: [walls.mine.example.com]\nfeatures:");
-    let folder = Folder::new(&[
+    let directory = Directory::new(&[
         ("k8s/own.yaml", &*own.concat()),
         ("k8s/plain.yaml", PLAIN),
         ("profiles/mine.yaml", &profile),
     ]);
     let counted = |arguments: &str| {
-        let run = netpol(&format!("check -f k8s --provider cilium@1.16 -o json {arguments}")).dir(&folder);
+        let run = netpol(&format!("check -f k8s --provider cilium@1.16 -o json {arguments}")).dir(&directory);
         let (code, report) = json(run);
         assert_eq!(code, 0, "{report}");
         let kinds = report["notEvaluated"].as_array().unwrap().iter();
@@ -160,12 +160,12 @@ fn kinds_of_providers_have_an_owner() {
     let mine = r#"1 "Wall" ["Mine"]"#.to_owned();
     assert_eq!(counted("--profiles profiles"), [known[0].clone(), mine, known[1].clone()]);
     for command in ["reach -f k8s --from shop/a --to shop/b", "diff k8s k8s"] {
-        folder.write(
+        directory.write(
             "k8s/pods.yaml",
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: shop}\nstatus: {podIP: 10.0.0.1}\n---\n\
              apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: shop}\nstatus: {podIP: 10.0.0.2}\n",
         );
-        let (_, text) = errors(netpol(command).dir(&folder));
+        let (_, text) = errors(netpol(command).dir(&directory));
         assert!(text.contains("2 GlobalNetworkPolicies of projectcalico.org/v3, a kind of Calico"), "{text}");
     }
 }
@@ -175,14 +175,14 @@ fn kinds_of_providers_have_an_owner() {
 fn the_provider_of_a_dump_is_that_of_its_workloads() {
     let agent = r#"{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"cilium","namespace":"kube-system"},
         "spec":{"template":{"metadata":{"labels":{"k8s-app":"cilium"}},"spec":{"containers":[{"name":"cilium-agent","image":"quay.io/cilium/cilium:v1.15.1"}]}}}}"#;
-    let folder = folder();
-    folder.write("k8s/cilium.json", agent);
-    let (code, report) = json(netpol("check -f k8s -o json").dir(&folder));
+    let directory = directory();
+    directory.write("k8s/cilium.json", agent);
+    let (code, report) = json(netpol("check -f k8s -o json").dir(&directory));
     assert_eq!(code, 1, "{report}");
     assert_eq!(row(&report, "myegress")["provider"], "cilium@v1.15.1");
     let other = agent.replace("cilium/cilium", "calico/node").replace("\"cilium\"", "\"calico-node\"");
-    folder.write("k8s/calico.json", &other);
-    let (code, text) = errors(netpol("check -f k8s").dir(&folder));
+    directory.write("k8s/calico.json", &other);
+    let (code, text) = errors(netpol("check -f k8s").dir(&directory));
     assert_eq!(code, 5, "{text}");
     assert!(text.starts_with("error: several providers run in the cluster: "), "{text}");
 }
@@ -192,13 +192,13 @@ fn the_provider_of_a_dump_is_that_of_its_workloads() {
 fn workloads_stand_for_their_pods() {
     let web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  template:\n    \
                metadata: {labels: {app: web}}\n    spec: {containers: [{name: app, image: web}]}\n";
-    let folder = folder();
-    folder.write("k8s/web.yaml", web);
-    folder.write("k8s/db.yaml", &web.replace("web", "db"));
-    folder.write("k8s/other.yaml", &web.replace("web", "other"));
-    folder.write("k8s/open.yaml", &PLAIN.replace("plain", "open").replace("app: db", "app: other"));
+    let directory = directory();
+    directory.write("k8s/web.yaml", web);
+    directory.write("k8s/db.yaml", &web.replace("web", "db"));
+    directory.write("k8s/other.yaml", &web.replace("web", "other"));
+    directory.write("k8s/open.yaml", &PLAIN.replace("plain", "open").replace("app: db", "app: other"));
     let ask = |to: &str| {
-        netpol(&format!("reach -f k8s --from shop/db --to shop/{to} --port 5432")).dir(&folder).code()
+        netpol(&format!("reach -f k8s --from shop/db --to shop/{to} --port 5432")).dir(&directory).code()
     };
     assert_eq!(ask("web"), 0);
     assert_eq!(ask("other"), 1);
@@ -218,7 +218,7 @@ unlisted: supported
 
 #[test]
 fn profiles_of_users_are_profiles() {
-    let folder = Folder::new(&[
+    let directory = Directory::new(&[
         ("profiles/mine.yaml", PROFILE),
         (
             "profiles/broken.yaml",
@@ -226,21 +226,21 @@ fn profiles_of_users_are_profiles() {
         ),
         ("myegress.yaml", MYEGRESS),
     ]);
-    let (code, text) = errors(netpol("profiles --profiles profiles").dir(&folder));
+    let (code, text) = errors(netpol("profiles --profiles profiles").dir(&directory));
     assert_eq!(code, 2, "{text}");
     // The word stands in column 30 of line 7.
     assert!(text.starts_with("error: profiles/broken.yaml:7:30: "), "{text}");
     // Nothing else is lost.
-    let list = netpol("profiles --profiles profiles").dir(&folder).stdout();
+    let list = netpol("profiles --profiles profiles").dir(&directory).stdout();
     assert!(list.contains("\nmine ") && list.contains("\ncilium ") && !list.contains("broken"), "{list}");
     let check = "check -f myegress.yaml --provider mine@1.2 --profiles profiles/mine.yaml -o json";
-    let (code, report) = json(netpol(check).dir(&folder));
+    let (code, report) = json(netpol(check).dir(&directory));
     assert_eq!((code, &row(&report, "myegress")["status"]), (1, &"Failure".into()), "{report}");
     // With a profile that cannot be used, what is checked is not what was asked for.
     let check = check.replace("profiles/mine.yaml", "profiles");
-    let (code, report) = json(netpol(&check).dir(&folder));
+    let (code, report) = json(netpol(&check).dir(&directory));
     assert_eq!((code, &row(&report, "myegress")["status"]), (2, &"Failure".into()), "{report}");
-    let (code, text) = errors(netpol("profiles --profiles gone.yaml").dir(&folder));
+    let (code, text) = errors(netpol("profiles --profiles gone.yaml").dir(&directory));
     assert_eq!(code, 2, "{text}");
     assert!(text.starts_with("error: gone.yaml: No such file or directory"), "{text}");
 }

@@ -8,7 +8,7 @@ mod stories;
 
 use serde_json::Value;
 
-use crate::support::{Folder, Run, settled};
+use crate::support::{Directory, Run, settled};
 
 /// The policy of the developer: egress to the NodePorts of another cluster.
 pub(crate) const MYEGRESS: &str = "\
@@ -47,8 +47,8 @@ spec:
 ";
 
 /// The policies in files of a directory.
-pub(crate) fn folder() -> Folder {
-    Folder::new(&[("k8s/myegress.yaml", MYEGRESS), ("k8s/plain.yaml", PLAIN)])
+pub(crate) fn directory() -> Directory {
+    Directory::new(&[("k8s/myegress.yaml", MYEGRESS), ("k8s/plain.yaml", PLAIN)])
 }
 
 pub(crate) fn netpol(arguments: &str) -> Run {

@@ -23,10 +23,10 @@ const IS_PARENT_TYPE: &str = "applyset.kubernetes.io/is-parent-type";
 const TOOL: &str = "settled";
 const FIELD_MANAGER: &str = "settled-applyset";
 
-/// Why an ApplySet can't be used.
+/// Why an ApplySet cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplySetError {
-    /// The parent or the members can't be read or written.
+    /// The parent or the members cannot be read or written.
     #[error("ApplySet {parent}: {source}")]
     Request {
         /// The parent, as it was named.

@@ -151,10 +151,10 @@ pub struct ApplyReport {
 /// Why nothing was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// The cluster can't be asked which kinds it has.
+    /// The cluster cannot be asked which kinds it has.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The ApplySet can't be used.
+    /// The ApplySet cannot be used.
     #[error(transparent)]
     ApplySet(#[from] ApplySetError),
 }

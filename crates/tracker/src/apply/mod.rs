@@ -43,7 +43,7 @@ const WAVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// are not among the objects, and those only if all objects were applied.
 ///
 /// # Errors
-/// The cluster can't be asked which kinds it has, or the ApplySet can't be used. Nothing was applied then.
+/// The cluster cannot be asked which kinds it has, or the ApplySet cannot be used. Nothing was applied then.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -243,7 +243,7 @@ fn parse_json_path(text: &str, at: usize) -> Result<WaitCondition, SyntaxError> 
             return syntax_error(
                 at,
                 "jsonpath wait format must be --for=jsonpath='{.status.readyReplicas}'=3 or \
-                 --for=jsonpath='{.status.readyReplicas}'; an `=` of the value or of a key can't be written",
+                 --for=jsonpath='{.status.readyReplicas}'; an `=` of the value or of a key cannot be written",
             );
         }
     };

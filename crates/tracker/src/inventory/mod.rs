@@ -51,7 +51,7 @@ pub struct Inventory {
     pub members: Vec<Member>,
     /// Jobs that ran, run or will run around the set and are no part of it.
     pub hooks: Vec<Hook>,
-    /// What is on the list and can't be found by it, in words: an object whose name the server chose.
+    /// What is on the list and cannot be found by it, in words: an object whose name the server chose.
     pub left_out: Vec<String>,
 }
 

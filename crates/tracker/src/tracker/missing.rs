@@ -144,7 +144,7 @@ async fn find_one(cluster: &Cluster, (object, resource): Absent) -> Finding {
         let each = |item: &[u8]| {
             names.extend(kstatus::Object::parse(item).ok().and_then(|o| Some(o.name()?.into_owned())));
         };
-        // Names that can't be read are not similar.
+        // Names that cannot be read are not similar.
         ListItems::default().push(&list, each).ok();
     }
     let mut no_namespace = false;

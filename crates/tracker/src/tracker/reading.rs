@@ -19,7 +19,7 @@ use crate::report::{Connection, Notice, Outcome};
 const FIRST_ANSWER_MAX: Duration = Duration::from_secs(30);
 /// No wait lasts longer.
 const MAX_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 86_400);
-/// How long a server that can't be reached is retried there, and one that fails.
+/// How long a server that cannot be reached is retried there, and one that fails.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 const FAILING_MAX: Duration = Duration::from_secs(10);
 /// How long the connection may be lost before the user is notified.
@@ -36,7 +36,7 @@ const NAMED_MAX: usize = 3;
 pub(super) struct Patience {
     /// By when all targets must have been read once.
     pub(super) answer: Duration,
-    /// How long a server that can't be reached is retried before.
+    /// How long a server that cannot be reached is retried before.
     connect: Duration,
     /// How long one is retried that answers with errors.
     failing: Duration,

@@ -91,7 +91,7 @@ impl Request {
 /// Why nothing can be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// The cluster can't be asked.
+    /// The cluster cannot be asked.
     #[error(transparent)]
     Cluster(RequestError),
     /// It does not have a kind that was named, and no manifest says that there should be one.

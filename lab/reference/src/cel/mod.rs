@@ -14,6 +14,7 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -160,7 +161,7 @@ fn hash(text: &str) -> u64 {
 }
 
 fn read(file: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(file).unwrap();
+    let text = settled_golden::read_to_string(Path::new(file)).unwrap();
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let cases = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
     // Recorded cases come with their answers.

@@ -100,7 +100,7 @@ impl Flags {
                     let number = words.next().ok_or("--rounds needs a number")?;
                     flags.rounds = Some(number.parse().map_err(|why| format!("--rounds {number}: {why}"))?);
                 }
-                "--rivals" => flags.tools.retain(|tool| *tool != Tool::Settled),
+                "--competitors" => flags.tools.retain(|tool| *tool != Tool::Settled),
                 "--server" => {
                     flags.kind = match words.next() {
                         Some("settled") => Some(Kind::OursAlone),
@@ -123,7 +123,9 @@ impl Flags {
                 || flags.rounds.is_some()
                 || flags.tools.len() < Tool::ALL.len())
         {
-            return Err("--write-docs cannot be combined with --server, --smoke, --rounds or --rivals".into());
+            return Err(
+                "--write-docs cannot be combined with --server, --smoke, --rounds or --competitors".into()
+            );
         }
         if flags.parts.is_empty() {
             flags.parts = PARTS.to_vec();
@@ -141,7 +143,7 @@ impl Flags {
     }
 }
 
-/// Runs `bench wait [PART…] [--smoke] [--rounds N] [--rivals] [--server settled|kube-apiserver] [--write-docs]`; false
+/// Runs `bench wait [PART…] [--smoke] [--rounds N] [--competitors] [--server settled|kube-apiserver] [--write-docs]`; false
 /// if a bar is missed.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;

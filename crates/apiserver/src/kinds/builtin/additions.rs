@@ -14,7 +14,7 @@ struct Additions {
     descriptions: Map<String, Value>,
 }
 
-/// The data is the program's own, and a test reads it: an error can't be, and adds nothing.
+/// The data is the program's own, and a test reads it: an error cannot be, and adds nothing.
 static ADDITIONS: LazyLock<Additions> = LazyLock::new(|| read().unwrap_or_default());
 
 fn read() -> Result<Additions, String> {

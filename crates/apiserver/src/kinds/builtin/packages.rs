@@ -45,7 +45,7 @@ struct Unpacked {
 static UNPACKED: LazyLock<Box<[OnceLock<Unpacked>]>> =
     LazyLock::new(|| PACKAGES.iter().map(|_| OnceLock::new()).collect());
 
-/// The data is the program's own, and a test unpacks all of it: an error can't be, and gives nothing.
+/// The data is the program's own, and a test unpacks all of it: an error cannot be, and gives nothing.
 fn inflate(packed: &[u8]) -> String {
     let mut text = String::new();
     match DeflateDecoder::new(packed).read_to_string(&mut text) {

@@ -119,7 +119,7 @@ fn validate_docker_config(check: &mut Check, secret: &Value, key: &str) {
     }
 }
 
-/// What a Secret for TLS holds that can't be used.
+/// What a Secret for TLS holds that cannot be used.
 fn certificate_warning(secret: &Value) -> Option<String> {
     if string(secret, "type") != "kubernetes.io/tls" {
         return None;

@@ -1,4 +1,4 @@
-//! What a process is told from outside.
+//! Signals and changes of the terminal size.
 
 /// A signal, whatever the system calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,7 +33,7 @@ pub(crate) fn validate_volumes<'a>(
     right
 }
 
-/// What a volume may be, in the order of upstream's checks, and the field that it can't be without.
+/// What a volume may be, in the order of upstream's checks, and the field that it cannot be without.
 const SOURCES: [(&str, &[&str]); 14] = [
     ("emptyDir", &[]),
     ("hostPath", &["path"]),
