@@ -6,9 +6,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::block::slashes_and_backslashes;
 use crate::fields::{FIELDS, Field, Parent};
 use crate::json::{Cursor, Invalid, RawString, SyntaxError};
-use crate::node::{Elements, Kind, Node, plain_text};
+use crate::node::{Elements, Kind, Node, plain_text, same};
 
 /// Position of a field's value in the bytes; empty if the field is absent, since a JSON value has at least one byte.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,22 +87,51 @@ pub enum Member {
 const CONDITION_KEYS: [&str; 6] =
     ["type", "status", "reason", "message", "observedGeneration", "lastTransitionTime"];
 
+/// Length and first letter tell them apart, so there is one comparison.
+#[inline]
 fn member_named(key: &[u8]) -> Option<Member> {
-    Some(match key {
-        b"type" => Member::Type,
-        b"status" => Member::Status,
-        b"reason" => Member::Reason,
-        b"message" => Member::Message,
-        b"observedGeneration" => Member::ObservedGeneration,
-        b"lastTransitionTime" => Member::LastTransitionTime,
+    let member = match (key.len(), key.first()?) {
+        (4, _) => Member::Type,
+        (6, b's') => Member::Status,
+        (6, _) => Member::Reason,
+        (7, _) => Member::Message,
+        (18, b'o') => Member::ObservedGeneration,
+        (18, _) => Member::LastTransitionTime,
         _ => return None,
-    })
+    };
+    same(key, CONDITION_KEYS.get(member as usize)?.as_bytes()).then_some(member)
 }
 
 type ConditionSpans = [Span; CONDITION_KEYS.len()];
 
 /// Hardly any object has more conditions; those beyond are looked for again when they are asked for.
 const CONDITIONS: usize = 8;
+
+/// Hardly any spec or status has more members that are no [`Field`]; one that has is gone over again when it is asked for.
+const OTHERS: usize = 12;
+
+/// Positions of the members of a map that are no [`Field`]: custom rules read them, and the map need not be gone over again.
+#[derive(Clone, Copy, Debug)]
+struct Others {
+    /// The inside of the key, and the value.
+    spans: [(Span, Span); OTHERS],
+    /// Number of such members. Larger if not all of them are noted.
+    length: usize,
+}
+
+impl Others {
+    const NONE: Self = Self { spans: [(Span::NONE, Span::NONE); OTHERS], length: 0 };
+    /// The length if there are members that cannot be noted.
+    const PARTIAL: usize = usize::MAX / 2;
+
+    #[inline]
+    fn note(&mut self, key: Span, value: Span) {
+        if let Some(noted) = self.spans.get_mut(self.length) {
+            *noted = (key, value);
+        }
+        self.length += 1;
+    }
+}
 
 /// Positions of all fields that rules read.
 #[derive(Debug)]
@@ -111,15 +141,38 @@ struct Spans {
     conditions: [(Span, ConditionSpans); CONDITIONS],
     /// Number of conditions.
     conditions_length: usize,
+    /// Of `spec` and `status`.
+    others: [Others; 2],
+    /// Whether `apiVersion` and `kind` are strings without escapes, and where the only slash of the former is in the bytes.
+    plain_type: Option<PlainType>,
+}
+
+/// API group and kind, if both are written without escapes.
+#[derive(Clone, Copy, Debug)]
+struct PlainType {
+    group: Span,
+    kind: Span,
 }
 
 impl Spans {
     const fn none() -> Self {
-        const NONE: Span = Span { start: 0, end: 0 };
         Self {
-            fields: [NONE; FIELDS],
-            conditions: [(NONE, [NONE; CONDITION_KEYS.len()]); CONDITIONS],
+            fields: [Span::NONE; FIELDS],
+            conditions: [(Span::NONE, [Span::NONE; CONDITION_KEYS.len()]); CONDITIONS],
             conditions_length: 0,
+            others: [Others::NONE; 2],
+            plain_type: None,
+        }
+    }
+
+    /// The other members of `spec` or `status`.
+    #[inline]
+    fn others(&mut self, parent: Parent) -> Option<&mut Others> {
+        let [spec, status] = &mut self.others;
+        match parent {
+            Parent::Spec => Some(spec),
+            Parent::Status => Some(status),
+            Parent::Top | Parent::Metadata => None,
         }
     }
 
@@ -130,10 +183,15 @@ impl Spans {
         if parent == Parent::Status {
             self.conditions_length = 0;
         }
+        if let Some(others) = self.others(parent) {
+            others.length = 0;
+        }
     }
 }
 
 impl Span {
+    const NONE: Self = Self { start: 0, end: 0 };
+
     /// Offsets past 4 GiB are not kept: such a value reads as absent. Readers bound objects far below.
     fn new(start: usize, end: usize) -> Self {
         match u32::try_from(end) {
@@ -148,7 +206,12 @@ impl Span {
         if self.end == 0 {
             return None;
         }
-        bytes.get(self.start as usize..self.end as usize).map(Node::Text)
+        self.text(bytes).map(Node::Text)
+    }
+
+    #[inline]
+    fn text(self, bytes: &[u8]) -> Option<&[u8]> {
+        bytes.get(self.start as usize..self.end as usize)
     }
 }
 
@@ -256,6 +319,23 @@ impl<'a> Object<'a> {
         let mut object = Self::unread(json);
         object.read()?;
         Ok(object)
+    }
+
+    /// As [`parse`](Self::parse), for an object that is needed here only: it is larger than most are in bytes, and is not moved.
+    ///
+    /// ```
+    /// use kstatus::Object;
+    /// let name = Object::parse_with(br#"{"metadata":{"name":"shop"}}"#, |object| object.name().map(|name| name.into_owned()))?;
+    /// assert_eq!(name.as_deref(), Some("shop"));
+    /// # Ok::<(), kstatus::ParseError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As of `parse`.
+    pub fn parse_with<R>(json: &'a [u8], body: impl FnOnce(&Self) -> R) -> Result<R, ParseError> {
+        let mut object = Self::unread(json);
+        object.read()?;
+        Ok(body(&object))
     }
 
     /// An object whose bytes are still to be [read](Self::read): in two steps it is never moved on the way.
@@ -369,6 +449,28 @@ impl<'a> Object<'a> {
         (text(group), text(kind))
     }
 
+    /// The members of `spec` or `status` whose places are not [`Known`], as they are written, in their order. None where they were not noted:
+    /// then [`Node::entries`] of the map has them.
+    ///
+    /// ```
+    /// use kstatus::{Known, Object};
+    /// let object = Object::parse(br#"{"status":{"phase":"Up","disks":3}}"#)?;
+    /// let disks = object.others(Known::STATUS).unwrap().next().unwrap();
+    /// assert_eq!((disks.0, disks.1.as_int()), (&b"disks"[..], Some(3)));
+    /// # Ok::<(), kstatus::ParseError>(())
+    /// ```
+    #[must_use]
+    pub fn others(&self, parent: Known) -> Option<OtherMembers<'_, 'a>> {
+        let Source::Text(bytes) = self.source else { return None };
+        let [spec, status] = &self.spans.others;
+        let others = match parent.0 {
+            Field::Spec => spec,
+            Field::Status => status,
+            _ => return None,
+        };
+        Some(OtherMembers { bytes, noted: others.spans.get(..others.length)?.iter() })
+    }
+
     /// The elements of `status.conditions`; none where it is no list.
     pub fn conditions(&self) -> ConditionElements<'_, 'a> {
         let (bytes, noted) = match self.source {
@@ -382,6 +484,37 @@ impl<'a> Object<'a> {
             noted: self.spans.conditions.get(..noted).unwrap_or_default().iter(),
             rest: list.map(|list| list.elements().skip(noted)),
         }
+    }
+
+    /// The first of `status.conditions` with a type.
+    ///
+    /// ```
+    /// use kstatus::{Member, Object};
+    /// let object = Object::parse(br#"{"status":{"conditions":[{"type":"Ready","status":"True"}]}}"#)?;
+    /// let ready = object.condition("Ready").unwrap();
+    /// assert!(ready.member(Member::Status).unwrap().is("True"));
+    /// # Ok::<(), kstatus::ParseError>(())
+    /// ```
+    #[must_use]
+    pub fn condition(&self, type_: &str) -> Option<ConditionFields<'_>> {
+        if let Source::Text(bytes) = self.source
+            && let Some(noted) = self.spans.conditions.get(..self.spans.conditions_length)
+        {
+            let (element, spans) = noted.iter().find(|(_, spans)| {
+                let Some(span) = spans.get(Member::Type as usize) else { return false };
+                // A string has two quotes, and is longer if it holds escapes.
+                let length = (span.end as usize).wrapping_sub(span.start as usize);
+                length >= type_.len() + 2 && span.of(bytes).is_some_and(|found| found.is(type_))
+            })?;
+            return Some(ConditionFields { element: element.of(bytes)?, noted: Some((bytes, spans)) });
+        }
+        self.conditions().find(|condition| condition.member(Member::Type).is_some_and(|node| node.is(type_)))
+    }
+
+    /// Whether `apiVersion` and `kind` are non-empty strings of the usual form.
+    pub(crate) fn is_plainly_typed(&self) -> bool {
+        let has_version = self.span(Field::ApiVersion).is_some_and(|(start, end)| end - start > 2);
+        has_version && self.spans.plain_type.is_some_and(|PlainType { kind, .. }| kind.end > kind.start)
     }
 
     /// The field's value, telling an absent field from one whose parent is no map.
@@ -401,6 +534,10 @@ impl<'a> Object<'a> {
     /// text see [`type_names`](Self::type_names).
     #[must_use]
     pub fn group_kind(&self) -> (Cow<'a, [u8]>, Cow<'a, [u8]>) {
+        if let (Source::Text(bytes), Some(PlainType { group, kind })) = (self.source, self.spans.plain_type) {
+            let text = |span: Span| Cow::Borrowed(span.text(bytes).unwrap_or_default());
+            return (text(group), text(kind));
+        }
         let kind = || self.bytes_of(Field::ObjectKind);
         let version = self.bytes_of(Field::ApiVersion);
         let (mut slashes, mut last) = (0usize, 0);
@@ -432,6 +569,23 @@ impl<'a> Object<'a> {
             Some(bytes) => Cow::Borrowed(bytes),
             None => Cow::Owned(node.as_str().unwrap_or_default().into_owned().into_bytes()),
         }
+    }
+}
+
+/// The members of a map that were noted: keys without their quotes, and values.
+#[derive(Debug)]
+pub struct OtherMembers<'o, 'a> {
+    bytes: &'a [u8],
+    noted: std::slice::Iter<'o, (Span, Span)>,
+}
+
+impl<'a> Iterator for OtherMembers<'_, 'a> {
+    type Item = (&'a [u8], Node<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (key, value) = self.noted.next()?;
+        Some((key.text(self.bytes)?, value.of(self.bytes)?))
     }
 }
 
@@ -471,7 +625,28 @@ fn read_document(cursor: &mut Cursor<'_>, spans: &mut Spans) -> Result<Option<Ki
     }
     read_map(cursor, Parent::Top, spans)?;
     cursor.finish()?;
+    spans.plain_type = plain_type(cursor.bytes(), spans);
     Ok(None)
+}
+
+/// The places of group and kind. None where one of them is no string, is written with escapes, or is unusually long.
+fn plain_type(bytes: &[u8], spans: &Spans) -> Option<PlainType> {
+    let inside = |field: Field| {
+        let Span { start, end } = *spans.fields.get(field as usize)?;
+        let quoted = bytes.get(start as usize) == Some(&b'"');
+        // A value has at least one byte, a string two.
+        quoted.then(|| Span { start: start + 1, end: end.saturating_sub(1) })
+    };
+    let (version, kind) = (inside(Field::ApiVersion)?, inside(Field::ObjectKind)?);
+    let masks = |span: Span| slashes_and_backslashes(bytes, span.start as usize, span.end as usize);
+    let (slash, version_escapes) = masks(version)?;
+    let (_, kind_escapes) = masks(kind)?;
+    // An apiVersion with two slashes has no group, and leaves the kind empty.
+    if version_escapes | kind_escapes != 0 || slash & slash.wrapping_sub(1) != 0 {
+        return None;
+    }
+    let length = if slash == 0 { 0 } else { slash.trailing_zeros() };
+    Some(PlainType { group: Span { start: version.start, end: version.start + length }, kind })
 }
 
 /// Reads the map at the cursor. Recursion ends at the second level: only the object itself has parents in it.
@@ -481,7 +656,17 @@ fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Resul
     while let Some(key) = cursor.next_key(first)? {
         first = false;
         let Some(field) = field_named(parent, key) else {
-            cursor.step()?;
+            let Some(others) = spans.others(parent) else {
+                cursor.step()?;
+                continue;
+            };
+            if key.escaped {
+                others.length = Others::PARTIAL;
+            }
+            let next = cursor.peek();
+            let start = cursor.at;
+            cursor.step_from(next)?;
+            others.note(Span::new(key.start, key.start + key.inner.len()), Span::new(start, cursor.at));
             continue;
         };
         let next = cursor.peek();
@@ -508,7 +693,7 @@ fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Resul
                     cursor.step()?;
                 }
             }
-            _ => cursor.step()?,
+            _ => cursor.step_from(next)?,
         }
         if let Some(span) = spans.fields.get_mut(field as usize) {
             *span = Span::new(start, cursor.at);
