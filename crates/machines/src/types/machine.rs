@@ -8,7 +8,7 @@ use serde_json::Value;
 use settled_controller::conditions::{ConditionType, crd};
 
 use super::common::{ErrorReason, MachineAddress, MachineVersions, Metadata, ProviderSpec, Taint};
-use super::schemas;
+use super::{HOST_UID_ANNOTATION, schemas};
 
 /// Conditions of a Machine.
 #[derive(Clone, Copy, ConditionType, Debug, Eq, PartialEq)]
@@ -228,6 +228,13 @@ impl Machine {
     #[must_use]
     pub fn is_control_plane(&self) -> bool {
         self.spec.versions.control_plane.is_some()
+    }
+
+    /// The UID by which the provider knows the host: that of the Machine, or of the one that it was before it was moved.
+    #[must_use]
+    pub fn host_uid(&self) -> &str {
+        let moved = self.metadata.annotations.as_ref().and_then(|all| all.get(HOST_UID_ANNOTATION));
+        moved.or(self.metadata.uid.as_ref()).map(String::as_str).unwrap_or_default()
     }
 }
 
