@@ -296,7 +296,7 @@ async fn leftovers_are_swept_and_hosts_without_a_namespace_are_gone() {
         assert!(Command::new("ip").args(arguments).status().expect("ip").success(), "{arguments:?}");
     };
     run(&["netns", "add", "m1g-stray"]);
-    run(&["link", "add", "m1g0badcafe", "type", "dummy"]);
+    run(&["link", "add", "m1g0badcafe", "type", "bridge"]);
     let mut swept = provider.sweep().await.expect("swept");
     swept.sort();
     assert_eq!(swept, ["m1g-stray", "m1g0badcafe"]);

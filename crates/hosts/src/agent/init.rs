@@ -92,11 +92,12 @@ mod unix {
             let asked = self.layout.asked().ok().flatten().unwrap_or_default();
             if self.state.boots > 1 && !self.state.versions.kubelet.is_empty() {
                 let version = self.state.versions.kubelet.clone();
+                // The kubelet reports what it finds there.
+                self.save();
                 if let Err(error) = self.start(&version) {
                     log(format_args!("kubelet {version} does not start: {error}"));
                     self.restart_at = Some(Instant::now() + RESTART_FIRST);
                 }
-                self.save();
                 return;
             }
             self.state.reboot.clone_from(&asked.reboot);

@@ -115,14 +115,10 @@ impl Network {
 
     /// Removes what is left of the network of a host.
     pub(super) async fn disconnect(&self, names: &Names) -> Result<(), IpError> {
-        if Path::new("/sys/class/net").join(&names.link).exists() {
-            // With the namespace it would go some time later.
-            batch(&[], &format!("link del {}\n", names.link)).await?;
-        }
-        match names.path().exists() {
-            true => batch(&[], &format!("netns del {}\n", names.namespace)).await,
-            false => Ok(()),
-        }
+        // With its namespace the interface would go as well, some time later.
+        let link = Path::new("/sys/class/net").join(&names.link);
+        remove(&link, &format!("link del {}\n", names.link)).await?;
+        remove(&names.path(), &format!("netns del {}\n", names.namespace)).await
     }
 
     /// Cuts a host off, or connects it again.
@@ -144,6 +140,17 @@ impl Network {
             rest.len() == 8 && rest.bytes().all(|byte| byte.is_ascii_hexdigit())
         };
         namespaces.chain(names("/sys/class/net").into_iter().filter(is_link)).collect()
+    }
+}
+
+/// Removes something, unless it is gone. It may go by itself at any time.
+async fn remove(path: &Path, command: &str) -> Result<(), IpError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    match batch(&[], command).await {
+        Err(_) if !path.exists() => Ok(()),
+        result => result,
     }
 }
 

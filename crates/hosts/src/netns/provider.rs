@@ -313,7 +313,15 @@ impl NetnsProvider {
         let key = request.key.as_str();
         let before = self.records.get(key)?;
         match before {
-            Some(Record { phase: Phase::Running, .. }) => return Ok(Progress::Done),
+            Some(Record { phase: Phase::Running, .. }) => {
+                let layout = self.records.layout(key);
+                let is_started = layout.state()?.is_some_and(|state| !state.versions.kubelet.is_empty());
+                let asked = layout.asked()?.unwrap_or_default();
+                return match is_started || self.wait(key, &asked).await? {
+                    true => Ok(Progress::Done),
+                    false => Ok(Progress::Pending { retry_after: LATER }),
+                };
+            }
             // It was cut off.
             Some(record) => self.tear_down(key, &record.grant).await?,
             None => {}
@@ -398,6 +406,11 @@ impl NetnsProvider {
         let Some(state) = state else {
             return host(HostState::Creating, MachineVersions::default(), String::new());
         };
+        if state.versions.kubelet.is_empty() && state.failed.is_some() {
+            // It has never started, and whoever created it has ended: the next one reports why.
+            self.tear_down(key, &record.grant).await?;
+            return Ok(Observed::Absent);
+        }
         let asked = layout.asked()?.unwrap_or_default();
         let is_refused = state.failed.as_ref().is_some_and(|failed| failed.attempt == asked.attempt);
         let is_done = asked.versions == state.versions && asked.reboot == state.reboot || is_refused;
