@@ -31,8 +31,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) fn is_available() -> bool {
     let Err(missing) = NetnsProvider::check() else { return true };
     assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "skipped in CI: {missing}");
-    eprintln!("skipped: {missing}");
+    note(&format!("skipped: {missing}"));
     false
+}
+
+/// Writes a line for whoever reads the output of the tests.
+pub(crate) fn note(line: &str) {
+    let _best_effort = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{line}\n"));
 }
 
 /// A directory, with the names of what is outside of it. What is left when it is dropped, after a failure, is removed.
@@ -226,13 +231,14 @@ impl World {
             }
         };
         let result = tokio::time::timeout(LIMIT, wait).await;
-        if result.is_err() {
-            let logs = self.logs();
-            panic!(
-                "not reached: {what}: {}\n{logs}",
-                serde_json::to_string_pretty(&last).unwrap_or_default()
-            );
-        }
+        let found = || serde_json::to_string_pretty(&last).unwrap_or_default();
+        assert!(
+            result.is_ok(),
+            "not reached: {what}: {}
+{}",
+            found(),
+            self.logs()
+        );
         last
     }
 

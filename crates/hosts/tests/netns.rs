@@ -20,7 +20,7 @@ use settled_machines::provider::{
 };
 use settled_machines::types::{ContainerRuntime, ErrorReason, MachineVersions};
 
-use crate::harness::{Offline, Place, is_available};
+use crate::harness::{Offline, Place, is_available, note};
 
 fn desired(kubelet: &str, image: &str, runtime: &str, version: &str) -> Desired {
     Desired {
@@ -326,7 +326,7 @@ async fn without_root() {
     let first = request("uid-1", 1, desired("v1.36.0", "debian-12", "containerd", "2.1.0"));
     match provider.create(&first).await {
         Err(ProviderError::Terminal { reason: ErrorReason::InsufficientResources, message }) => {
-            println!("refused: {message}");
+            note(&format!("refused: {message}"));
         }
         other => panic!("{other:?}"),
     }
@@ -348,12 +348,12 @@ fn without_root_it_is_clear_what_is_needed() {
         // The build directory is closed to others.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "skipped in CI: {error}");
-            eprintln!("skipped: another user cannot run the tests: {error}");
+            note(&format!("skipped: another user cannot run the tests: {error}"));
             return;
         }
         Err(error) => panic!("{error}"),
     };
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
     assert!(
         text.contains("refused: network-namespace hosts need root (CAP_NET_ADMIN and CAP_SYS_ADMIN)"),

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use settled_hosts::agent::Layout;
 
-use crate::harness::{CLUSTER, Place, World, condition, is_available, is_ready, key, machine, name, set};
+use crate::harness::{
+    CLUSTER, Place, World, condition, is_available, is_ready, key, machine, name, note, set,
+};
 
 fn kubelet(version: &str) -> Value {
     json!({"spec": {"versions": {"kubelet": version}}})
@@ -45,7 +47,7 @@ async fn hosts_are_created_updated_replaced_and_deleted() {
     world.create(set(3)).await;
     let machines = world.until("Machine", "4 ready", |all| all.len() == 4 && all.iter().all(is_ready)).await;
     let took = begin.elapsed();
-    eprintln!("1+3 namespace hosts ready in {took:?}");
+    note(&format!("1+3 namespace hosts ready in {took:?}"));
     // The bar is for a machine that does nothing else, and a release build.
     assert!(took < Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 5 }), "{took:?}");
     let nodes = world.list("Node").await;
