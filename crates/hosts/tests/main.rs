@@ -1,1 +1,9 @@
 //! Providers of real hosts with the embedded API server and the real controllers.
+
+#[cfg(target_os = "linux")]
+mod harness;
+#[cfg(target_os = "linux")]
+mod netns;
+#[cfg(target_os = "linux")]
+mod netns_cluster;
+mod roles;

@@ -92,11 +92,12 @@ mod unix {
             let asked = self.layout.asked().ok().flatten().unwrap_or_default();
             if self.state.boots > 1 && !self.state.versions.kubelet.is_empty() {
                 let version = self.state.versions.kubelet.clone();
+                // The kubelet reports what it finds there.
+                self.save();
                 if let Err(error) = self.start(&version) {
                     log(format_args!("kubelet {version} does not start: {error}"));
                     self.restart_at = Some(Instant::now() + RESTART_FIRST);
                 }
-                self.save();
                 return;
             }
             self.state.reboot.clone_from(&asked.reboot);
@@ -120,9 +121,10 @@ mod unix {
                 self.save();
             }
             if self.state.reboot != asked.reboot && self.state.failed.is_none() {
+                self.stop();
                 self.state.reboot.clone_from(&asked.reboot);
                 self.save();
-                self.reboot()?;
+                reboot()?;
             }
             Ok(())
         }
@@ -159,7 +161,9 @@ mod unix {
         /// Whether a package answers with its version.
         fn verify(&self, component: &str, version: &str) -> Result<(), String> {
             let program = self.layout.program(component, version);
-            let answer = Command::new(&program).arg("--version").stdin(Stdio::null()).output();
+            let mut command = Command::new(&program);
+            command.arg("--version").stdin(Stdio::null());
+            let answer = unless_busy(|| command.output());
             let answer = answer.map_err(|error| format!("cannot run {component} {version}: {error}"))?;
             let text = String::from_utf8_lossy(&answer.stdout);
             if answer.status.success() && text.split_whitespace().any(|word| word == version) {
@@ -179,11 +183,10 @@ mod unix {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            let mut child = Command::new(self.layout.program("kubelet", version))
-                .args([OsStr::new("--dir"), self.layout.path().as_os_str()])
-                .env("SETTLED_READY_FILE", &ready)
-                .stdin(Stdio::null())
-                .spawn()?;
+            let mut command = Command::new(self.layout.program("kubelet", version));
+            command.args([OsStr::new("--dir"), self.layout.path().as_os_str()]);
+            command.env("SETTLED_READY_FILE", &ready).stdin(Stdio::null());
+            let mut child = unless_busy(|| command.spawn())?;
             let until = Instant::now() + Duration::from_millis(self.settings.timing.start_millis);
             loop {
                 if ready.exists() {
@@ -208,6 +211,9 @@ mod unix {
             if let Some(mut child) = self.kubelet.take() {
                 end(&mut child);
             }
+            self.restart_at = None;
+            // Providers take it as the end of an update.
+            let _best_effort = fs::remove_file(self.layout.ready());
         }
 
         /// Starts a kubelet again that has ended.
@@ -232,14 +238,6 @@ mod unix {
             }
         }
 
-        /// Begins anew, as the same process.
-        fn reboot(&mut self) -> Result<(), AgentError> {
-            self.stop();
-            let system = |error| AgentError::System("restart init", error);
-            let program = std::env::current_exe().map_err(system)?;
-            Err(system(Command::new(program).args(std::env::args_os().skip(1)).exec()))
-        }
-
         /// A full disk must not end the host: what runs is written when there is space.
         fn save(&self) {
             while let Err(error) = self.layout.set_state(&self.state) {
@@ -250,6 +248,24 @@ mod unix {
                 sleep(TICK * 4);
             }
         }
+    }
+
+    /// Begins anew, as the same process.
+    fn reboot() -> Result<(), AgentError> {
+        let system = |error| AgentError::System("restart init", error);
+        let program = std::env::current_exe().map_err(system)?;
+        Err(system(Command::new(program).args(std::env::args_os().skip(1)).exec()))
+    }
+
+    /// Runs a program that was just written: a process that its writer forked may have it open for a moment.
+    fn unless_busy<T>(mut run: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        for _ in 0..20 {
+            match run() {
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => sleep(TICK),
+                result => return result,
+            }
+        }
+        run()
     }
 
     /// Ends a process: by a signal that it can handle, and by one that it cannot.
