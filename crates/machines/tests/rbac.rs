@@ -99,7 +99,7 @@ async fn users_write_spec_and_controllers_write_status() {
     assert_eq!(create(&world.client("user"), &machine("a", "v1.36.0")).await, Ok(()));
     assert_eq!(create(&world.client("viewer"), &machine("b", "v1.36.0")).await, Err(403));
     let spec = json!({"spec": {"versions": {"kubelet": "v1.36.1"}}});
-    let status = json!({"status": {"hostKey": "another"}});
+    let status = json!({"status": {"providerID": "another"}});
     for (who, spec_code, status_code) in
         [("user", 200, 403), ("viewer", 403, 403), (controller.as_str(), 200, 200)]
     {
@@ -111,11 +111,11 @@ async fn users_write_spec_and_controllers_write_status() {
         );
     }
     // A status that a user sends with the spec is not stored: nobody takes a host that way.
-    let both = json!({"spec": {"versions": {"kubelet": "v1.36.2"}}, "status": {"hostKey": "stolen"}});
+    let both = json!({"spec": {"versions": {"kubelet": "v1.36.2"}}, "status": {"providerID": "stolen"}});
     assert_eq!(world.patch("user", Kind::Machine, "a", None, both).await, 200);
     let api: Api<DynamicObject> =
         Api::default_namespaced_with(world.admin.clone(), &live::resource(Kind::Machine));
-    assert_eq!(api.get("a").await.expect("there").data["status"]["hostKey"], "another");
+    assert_eq!(api.get("a").await.expect("there").data["status"]["providerID"], "another");
     // The controllers do not change what users own: classes and health checks.
     let class = json!({"apiVersion": API, "kind": "MachineClass", "metadata": {"name": "c", "namespace": "default"}, "spec": {"providerSpec": {"apiVersion": "a/v1", "kind": "A"}}});
     let api: Api<DynamicObject> =

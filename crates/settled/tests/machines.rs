@@ -235,9 +235,10 @@ fn an_export_is_restored_into_a_state_directory() {
     )
     .unwrap();
     let machine = again.as_array().unwrap().iter().find(|object| object["kind"] == "Machine").unwrap();
-    assert!(export.contains(&format!("hostKey: {}", machine["status"]["hostKey"].as_str().unwrap())));
+    let annotations = machine["metadata"]["annotations"].as_object().unwrap();
+    assert_eq!(annotations.keys().collect::<Vec<_>>(), ["cluster.settled.dev/host-uid"]);
+    assert!(export.contains(&format!("host-uid: {}", annotations["cluster.settled.dev/host-uid"].as_str().unwrap())));
     assert_eq!(machine["status"]["providerID"], "simulated://u/1");
-    assert_eq!(machine["metadata"]["annotations"], Value::Null);
     assert!(
         world
             .run(&format!("cluster export --state {}", data.path().display()))

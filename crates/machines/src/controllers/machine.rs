@@ -20,7 +20,10 @@ use crate::provider::{
     ConfigError, Entry, HostKey, HostState, Observed, Progress as Done, ProviderError, Registry, Request,
 };
 use crate::small::Node;
-use crate::types::{Cluster, ErrorReason, FINALIZER, Machine, MachineCondition, MachinePhase, MachineStatus};
+use crate::types::{
+    Cluster, ErrorReason, FINALIZER, HOST_UID_ANNOTATION, Machine, MachineCondition, MachinePhase,
+    MachineStatus,
+};
 
 /// How soon the result of a call is looked at.
 const SOON: Duration = Duration::from_millis(1);

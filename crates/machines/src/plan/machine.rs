@@ -13,8 +13,8 @@ use super::draft::{
 use super::{drain, node, unreachable};
 use crate::provider::{ConfigError, Host, HostState, Observed, Plan, ProviderError, Step};
 use crate::types::{
-    ErrorReason, FINALIZER, MachineCondition, MachineDrain, MachinePhase, MachineUpdate, NodeRef,
-    UpdateDecision, whole_second,
+    ErrorReason, FINALIZER, MachineCondition, MachineDrain, MachinePhase, MachineStatus, MachineUpdate,
+    NodeRef, UpdateDecision, whole_second,
 };
 
 /// How often a host is looked at that is as it should be.

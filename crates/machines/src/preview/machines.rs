@@ -1,12 +1,13 @@
 //! One Machine of a preview: the plan of its provider for what its status says of its host.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::{Decision, World};
 use crate::desired::{configuration, desired};
-use crate::provider::{ConfigError, Host, HostState, Plan, Registry};
+use crate::provider::{ConfigError, Entry, Host, HostState, Plan, Registry};
 use crate::types::{Cluster, Machine, MachineClass, MachineSpec, PAUSED_ANNOTATION};
 
 /// What the Machines of a world are decided by.
@@ -14,6 +15,8 @@ pub(super) struct Context<'w> {
     registry: &'w Registry,
     clusters: BTreeMap<(&'w str, &'w str), &'w Cluster>,
     classes: BTreeMap<(&'w str, &'w str), &'w MachineClass>,
+    /// The last configuration with its defaults: Machines of a group have the same one.
+    last: RefCell<Option<(Value, Result<Value, ConfigError>)>>,
 }
 
 fn key(metadata: &kube::api::ObjectMeta) -> (&str, &str) {
@@ -26,6 +29,7 @@ impl<'w> Context<'w> {
             registry,
             clusters: world.clusters.iter().map(|cluster| (key(&cluster.metadata), cluster)).collect(),
             classes: world.classes.iter().map(|class| (key(&class.metadata), class)).collect(),
+            last: RefCell::new(None),
         }
     }
 
@@ -66,6 +70,18 @@ impl<'w> Context<'w> {
         }
     }
 
+    fn complete(&self, entry: &Entry, config: Value) -> Result<Value, ConfigError> {
+        let mut last = self.last.borrow_mut();
+        if let Some((known, complete)) = &*last
+            && *known == config
+        {
+            return complete.clone();
+        }
+        let complete = entry.complete(&config);
+        *last = Some((config, complete.clone()));
+        complete
+    }
+
     /// The plan of the provider; `None` without a host.
     fn plan(
         &self,
@@ -84,7 +100,7 @@ impl<'w> Context<'w> {
                 entry.name()
             )]));
         }
-        let config = entry.complete(&config)?;
+        let config = self.complete(entry, config)?;
         let name = machine.metadata.name.as_deref().unwrap_or_default();
         let wanted = desired(namespace, name, spec, self.cluster(namespace, spec), config);
         entry.validate(&wanted)?;
