@@ -73,7 +73,7 @@ fn what_is_not_carried_out_is_reported() {
             "Machine/openstack-node-x7 metadata.uid",
             "Machine/openstack-node-x7 status",
             "MachineDeployment/hetzner-pool spec.template.env",
-            "MachineDeployment/machinedeployment-1 metadata.labels",
+            "MachineDeployment/machinedeployment-1 metadata.labels.cluster.k8s.io/cluster-name",
             "MachineSet/openstack-nodes spec.template.spec.providerSpec.valueFrom.machineClass.kind",
             "MachineSet/openstack-nodes spec.template.spec.providerSpec.valueFrom.machineClass.provider",
             "MachineSet/openstack-nodes status",

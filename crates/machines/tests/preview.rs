@@ -68,13 +68,15 @@ async fn each_outcome_is_planned_and_then_happens() {
         let row = rows(&preview).into_iter().find(|row| row.0 == name).expect("a row");
         assert_eq!((row.1, row.2.as_str()), expected);
         assert_eq!(preview.count("NoOp"), 3);
-        world.patch("Machine", name, patch.clone()).await;
     }
-    let (_, gone) = {
+    for (name, patch) in [("kubelet", kubelet), ("image", image), ("runtime", runtime)] {
+        world.patch("Machine", name, patch).await;
+    }
+    let gone = {
         let before = read(&world).await;
         let mut after = before.clone();
         after.remove(&Id::new(Kind::Machine, "default", "noop"));
-        (before.clone(), preview(&before, &after, &world.registry()).expect("a plan"))
+        preview(&before, &after, &world.registry()).expect("a plan")
     };
     assert_eq!(names(&gone, "Delete"), ["noop"]);
     world.pass(120).await;

@@ -92,7 +92,7 @@ async fn a_restoration_that_was_interrupted_goes_on() {
     // Interrupted: the set and one Machine are there, paused and without owner references.
     let (id, object) = all.of_kind(Kind::Machine).next().expect("a Machine");
     let mut paused = object.clone();
-    paused["metadata"]["annotations"] = json!({"cluster.settled.dev/paused": "restoring"});
+    paused["metadata"]["annotations"]["cluster.settled.dev/paused"] = "restoring".into();
     for field in ["uid", "ownerReferences"] {
         paused["metadata"].as_object_mut().expect("a map").remove(field);
     }

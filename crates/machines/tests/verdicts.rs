@@ -96,11 +96,8 @@ fn is_true(object: &Value, state: &State) -> bool {
             json!(own.filter(|machine| machine["metadata"]["deletionTimestamp"].is_null()).count())
                 == object["spec"]["replicas"]
         }
-        Some("Cluster") => {
-            machines().filter(|machine| machine["metadata"]["deletionTimestamp"].is_null()).all(|machine| {
-                machine["spec"]["clusterName"].is_null() || machine["status"]["nodeRef"].is_object()
-            })
-        }
+        // Its spec does not change in a rollout: it says what it has observed last.
+        Some("Cluster") => object["status"]["machines"] == object["status"]["readyMachines"],
         _ => true,
     }
 }

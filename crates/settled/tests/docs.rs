@@ -95,7 +95,9 @@ fn every_requirement_of_machines_names_a_test_that_exists() {
     let page = page("machines.md");
     let (_, table) = page.split_once("## Requirements").unwrap();
     let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
-    let wanted = REQUIREMENTS.iter().flat_map(|(letter, count)| (1..=*count).map(move |number| format!("| {letter}{number} |")));
+    let wanted = REQUIREMENTS
+        .iter()
+        .flat_map(|(letter, count)| (1..=*count).map(move |number| format!("| {letter}{number} |")));
     for row in wanted {
         assert_eq!(rows.iter().filter(|line| line.starts_with(&row)).count(), 1, "{row}");
     }
@@ -107,9 +109,15 @@ fn every_requirement_of_machines_names_a_test_that_exists() {
             for (at, _) in row.match_indices(&format!("{directory} `")) {
                 let words: Vec<&str> = row[at..].split('`').collect();
                 let path = root().join("crates").join(directory).join("tests").join(words[1]);
-                let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{row}: {}: {error}", path.display()));
+                let source = fs::read_to_string(&path)
+                    .unwrap_or_else(|error| panic!("{row}: {}: {error}", path.display()));
                 if words.get(2) == Some(&": ") {
-                    assert!(source.contains(&format!("fn {}()", words[3])), "{row}: no test {} in {}", words[3], words[1]);
+                    assert!(
+                        source.contains(&format!("fn {}()", words[3])),
+                        "{row}: no test {} in {}",
+                        words[3],
+                        words[1]
+                    );
                 }
                 tests += 1;
             }

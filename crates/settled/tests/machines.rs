@@ -237,7 +237,12 @@ fn an_export_is_restored_into_a_state_directory() {
     let machine = again.as_array().unwrap().iter().find(|object| object["kind"] == "Machine").unwrap();
     let annotations = machine["metadata"]["annotations"].as_object().unwrap();
     assert_eq!(annotations.keys().collect::<Vec<_>>(), ["cluster.settled.dev/host-uid"]);
-    assert!(export.contains(&format!("host-uid: {}", annotations["cluster.settled.dev/host-uid"].as_str().unwrap())));
+    assert!(
+        export.contains(&format!(
+            "host-uid: {}",
+            annotations["cluster.settled.dev/host-uid"].as_str().unwrap()
+        ))
+    );
     assert_eq!(machine["status"]["providerID"], "simulated://u/1");
     assert!(
         world

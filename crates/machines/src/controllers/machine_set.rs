@@ -1,6 +1,7 @@
 //! MachineSets: as many Machines as asked for.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -122,7 +123,12 @@ fn status(
 
 /// Adopts Machines that nobody controls and that the selector matches, and releases those that it does not match any more (`ClaimMachines`
 /// upstream). Returns whether there were any.
-async fn claim(key: &ObjectKey, set: &MachineSet, context: &Context) -> Result<bool, Error> {
+async fn claim(
+    key: &ObjectKey,
+    set: &MachineSet,
+    machines: &[Arc<Machine>],
+    context: &Context,
+) -> Result<bool, Error> {
     let is_selected = set.spec.selector.matcher();
     let selects = |machine: &Machine| is_selected(machine.metadata.labels.as_ref());
     let mut has_claimed = false;
@@ -135,13 +141,13 @@ async fn claim(key: &ObjectKey, set: &MachineSet, context: &Context) -> Result<b
         context.patch(key, &*machine, json!({"metadata": {"ownerReferences": owners}})).await?;
         has_claimed = true;
     }
-    for machine in context.informers.machines_of_set(set) {
-        if meta::is_deleting(&*machine) || selects(&machine) {
+    for machine in machines {
+        if meta::is_deleting(&**machine) || selects(machine) {
             continue;
         }
         let mut owners = machine.metadata.owner_references.clone().unwrap_or_default();
         owners.retain(|owner| owner.uid != meta::uid(set));
-        context.patch(key, &*machine, json!({"metadata": {"ownerReferences": owners}})).await?;
+        context.patch(key, &**machine, json!({"metadata": {"ownerReferences": owners}})).await?;
         has_claimed = true;
     }
     Ok(has_claimed)
@@ -183,10 +189,10 @@ impl Controller for MachineSets {
         if meta::is_deleting(&*set) || is_paused {
             return Ok(Next::AwaitChange);
         }
-        if claim(key, &set, context).await? {
+        let machines = informers.machines_of_set(&set);
+        if claim(key, &set, &machines, context).await? {
             return Ok(Next::RequeueAfter(Duration::from_millis(1)));
         }
-        let machines = informers.machines_of_set(&set);
         let views: Vec<MachineView> = machines.iter().map(|machine| MachineView::of(machine)).collect();
         let replicas = usize::try_from(set.spec.replicas).unwrap_or_default();
         let namespace = meta::namespace(&*set);

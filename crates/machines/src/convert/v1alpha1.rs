@@ -106,8 +106,9 @@ pub fn import_v1alpha1(original: &Value) -> Option<Imported> {
         without_nulls(&mut object);
         schema.prune(&mut object, true);
     }
-    let rest = Rest::between(&foreign(&object), original);
-    let notes = notes(kind, original, &rest);
+    let converted = foreign(&object);
+    let rest = Rest::between(&converted, original);
+    let notes = notes(kind, original, &converted, &rest);
     if !rest.is_empty() {
         object["metadata"]["annotations"][ORIGINAL_ANNOTATION] = rest.text().into();
     }
@@ -254,7 +255,7 @@ fn untyped(config: Option<&mut Value>) {
 }
 
 /// What is reported of the rest: not what is empty, nor what a server sets.
-fn notes(kind: Kind, original: &Value, rest: &Rest) -> Vec<Note> {
+fn notes(kind: Kind, original: &Value, converted: &Value, rest: &Rest) -> Vec<Note> {
     let object = format!("{kind}/{}", text(original, "/metadata/name"));
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -263,10 +264,16 @@ fn notes(kind: Kind, original: &Value, rest: &Rest) -> Vec<Note> {
         Value::String(text) => text.is_empty(),
         _ => false,
     };
+    // Nulls say nothing.
+    let is_carried_out = |path: &str, value: &Value| {
+        let mut value = value.clone();
+        without_nulls(&mut value);
+        converted.pointer(path) == Some(&value)
+    };
     let note = |(path, value): &(String, Value)| {
         let field = path.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~");
         let message = match path.as_str() {
-            _ if is_empty(value) => return None,
+            path if is_empty(value) || is_carried_out(path, value) => return None,
             "/metadata/finalizers"
             | "/metadata/ownerReferences"
             | "/metadata/managedFields"

@@ -101,8 +101,10 @@ pub fn plan_replicas(
 /// The Machines that are deleted in all until there are no more than the replicas, in any number of steps.
 pub(crate) fn plan_deletions(replicas: usize, policy: DeletePolicy, machines: &[MachineView]) -> Vec<String> {
     let live: Vec<&MachineView> = machines.iter().filter(|machine| !machine.is_deleting).collect();
-    let excess = live.len().saturating_sub(replicas);
-    ranked(policy, live).take(excess).collect()
+    match live.len().saturating_sub(replicas) {
+        0 => Vec::new(),
+        excess => ranked(policy, live).take(excess).collect(),
+    }
 }
 
 /// Names in the order of deletion.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Decision, Preview};
+use super::decision::{Decision, Preview};
 use crate::inventory::{Id, Inventory, Kind, text};
 
 /// Type of a plan file.

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::decision::{Decision, MachineDecision};
 use super::machines::Context;
-use super::{Decision, MachineDecision, World};
+use super::world::World;
 use crate::inventory::{Id, Inventory, Kind};
 use crate::plan::{MachineView, plan_deletions, template_hash};
 use crate::provider::Registry;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Decision, World};
+use super::decision::Decision;
+use super::world::World;
 use crate::desired::{configuration, desired};
 use crate::provider::{ConfigError, Entry, Host, HostState, Plan, Registry};
 use crate::types::{Cluster, Machine, MachineClass, MachineSpec, PAUSED_ANNOTATION};

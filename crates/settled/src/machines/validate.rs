@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 use settled_apiserver::Server;
-use settled_machines::inventory::{Inventory, Kind};
+use settled_machines::inventory::{Id, Inventory};
 use settled_machines::live::{self, ApplyOptions};
 use settled_machines::validate::{Checked, check_requests, check_status};
 
@@ -55,7 +55,7 @@ async fn admission(inventory: Inventory) -> Result<Vec<Checked>, CommandError> {
     for (id, object) in inventory.iter() {
         // A namespace that does not exist is no fault of the manifest.
         let mut object: Value = object.clone();
-        let place = settled_machines::inventory::Id::new(id.kind, "default", &id.name);
+        let place = Id::new(id.kind, "default", &id.name);
         object["metadata"]["namespace"] = "default".into();
         let options = ApplyOptions { dry_run: true, force: true };
         let failure = match live::apply(&client, &place, &object, options).await {
@@ -66,6 +66,5 @@ async fn admission(inventory: Inventory) -> Result<Vec<Checked>, CommandError> {
         };
         checked.push(Checked { object: id.to_string(), failure });
     }
-    debug_assert!(Kind::ALL.len() == 7, "each kind has a schema");
     Ok(checked)
 }
