@@ -169,7 +169,7 @@ fn branch(id: &Id, object: &Value) -> Branch {
         (State::Reconciling, says(reconciling))
     } else if condition("Ready").is_some() && is_observed {
         (State::Ready, String::new())
-    } else if object.pointer("/status/conditions").is_some() {
+    } else if object.get("status").is_some_and(Value::is_object) {
         (State::Reconciling, "the latest generation is not observed".to_owned())
     } else {
         (State::Unknown, String::new())
