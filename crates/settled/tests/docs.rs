@@ -71,3 +71,57 @@ fn anchors(text: &str) -> BTreeSet<String> {
     };
     headings.map(anchor).collect()
 }
+
+/// Demands of KEP-3, each a row of the table of requirements.
+const REQUIREMENTS: [(&str, usize); 14] = [
+    ("S", 3),
+    ("G", 3),
+    ("N", 4),
+    ("Q", 6),
+    ("U", 9),
+    ("O", 1),
+    ("C", 3),
+    ("M", 5),
+    ("R", 5),
+    ("I", 4),
+    ("X", 3),
+    ("K", 1),
+    ("T", 1),
+    ("D", 1),
+];
+
+#[test]
+fn every_requirement_of_machines_names_a_test_that_exists() {
+    let page = page("machines.md");
+    let (_, table) = page.split_once("## Requirements").unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let wanted = REQUIREMENTS
+        .iter()
+        .flat_map(|(letter, count)| (1..=*count).map(move |number| format!("| {letter}{number} |")));
+    for row in wanted {
+        assert_eq!(rows.iter().filter(|line| line.starts_with(&row)).count(), 1, "{row}");
+    }
+    assert_eq!(rows.len(), 49);
+    let mut tests = 0;
+    for row in rows {
+        // `machines `file.rs`: `test``, one or several.
+        for directory in ["machines", "settled", "hosts"] {
+            for (at, _) in row.match_indices(&format!("{directory} `")) {
+                let words: Vec<&str> = row[at..].split('`').collect();
+                let path = root().join("crates").join(directory).join("tests").join(words[1]);
+                let source = fs::read_to_string(&path)
+                    .unwrap_or_else(|error| panic!("{row}: {}: {error}", path.display()));
+                if words.get(2) == Some(&": ") {
+                    assert!(
+                        source.contains(&format!("fn {}()", words[3])),
+                        "{row}: no test {} in {}",
+                        words[3],
+                        words[1]
+                    );
+                }
+                tests += 1;
+            }
+        }
+    }
+    assert!(tests > 40, "{tests} tests");
+}

@@ -32,6 +32,24 @@ fn manual_pages_are_there_for_all_commands() {
     assert_snapshot!(names.join("\n"), @"
     settled-apply.1
     settled-augment.1
+    settled-cluster-adopt.1
+    settled-cluster-apply.1
+    settled-cluster-describe.1
+    settled-cluster-diff.1
+    settled-cluster-export.1
+    settled-cluster-import.1
+    settled-cluster-plan.1
+    settled-cluster-rollout-pause.1
+    settled-cluster-rollout-restart.1
+    settled-cluster-rollout-resume.1
+    settled-cluster-rollout-status.1
+    settled-cluster-rollout-undo.1
+    settled-cluster-rollout.1
+    settled-cluster-scale.1
+    settled-cluster-sync.1
+    settled-cluster-upgrade.1
+    settled-cluster-validate.1
+    settled-cluster.1
     settled-completions.1
     settled-demo.1
     settled-events.1

@@ -15,6 +15,8 @@ mod inputs;
 mod kubectl;
 mod live;
 mod log;
+#[cfg(feature = "machines")]
+mod machines;
 mod netpol;
 mod network_policy;
 mod overview;

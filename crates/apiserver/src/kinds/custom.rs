@@ -278,6 +278,14 @@ impl Custom {
         Decoded { unknown, error: None }
     }
 
+    /// The default of the status, if the schema has one.
+    pub(crate) fn default_status(&self) -> Option<Value> {
+        let status = self.schema()?.property("status")?;
+        let mut value = status.root().default_value()?.clone();
+        status.default(&mut value);
+        Some(value)
+    }
+
     pub(crate) fn default(&self, object: &mut Value, keep_nulls: bool) {
         match self.schema() {
             Some(schema) if keep_nulls => schema.default_among_nulls(object),

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::auth::User;
 use crate::kinds::behavior::only_status;
+use crate::kinds::custom::Custom;
 use crate::kinds::definition::Definition;
 use crate::kinds::names::Part;
 use crate::kinds::strategy::{Requester, UpdateContext};
@@ -18,6 +19,10 @@ pub(crate) fn prepare_for_create(definition: &Definition, object: &mut Value, us
         && let Some(map) = object.as_object_mut()
     {
         map.remove("status");
+        // Upstream sets defaults when an object is read: a default of the status is there from the beginning.
+        if let Some(status) = definition.model.custom().and_then(Custom::default_status) {
+            map.insert("status".to_owned(), status);
+        }
     }
     if strategy.behavior.generation {
         metadata_mut(object).insert("generation".to_owned(), 1.into());

@@ -103,12 +103,35 @@ pub enum MachinePhase {
 
 /// The Node of a Machine.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeRef {
+    /// `v1`.
+    #[serde(default = "core_version")]
+    pub api_version: String,
+    /// `Node`.
+    #[serde(default = "node_kind")]
+    pub kind: String,
     /// Name.
     pub name: String,
     /// UID.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
+}
+
+fn core_version() -> String {
+    "v1".to_owned()
+}
+
+fn node_kind() -> String {
+    "Node".to_owned()
+}
+
+impl NodeRef {
+    /// The reference to a Node.
+    #[must_use]
+    pub fn new(name: &str, uid: &str) -> Self {
+        Self { api_version: core_version(), kind: node_kind(), name: name.to_owned(), uid: uid.to_owned() }
+    }
 }
 
 /// How an update is performed: the provider's decision.
@@ -199,6 +222,9 @@ pub struct MachineStatus {
     /// The same for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
+    /// The same of a Machine without a Node, under the name that the cluster-autoscaler reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_message: Option<String>,
     /// The update that is being performed, or was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<MachineUpdate>,
