@@ -7,6 +7,7 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::vocabulary::{announces_retry, names_failure, names_waiting, reports_failure};
 use crate::fields::Field;
 use crate::node::{Kind, Node, Shown, same};
 use crate::object::{ConditionFields, Found, Member, Object};
@@ -60,6 +61,11 @@ impl<'o, 'a> Context<'o, 'a> {
         let seen = self.odd_conditions.get();
         self.odd_conditions.set(seen | bit);
         seen & bit == 0
+    }
+
+    /// Whether a condition was passed over because its status is none of the three.
+    pub(super) fn has_odd_condition(&self) -> bool {
+        self.odd_conditions.get() != 0
     }
 
     /// Notes a field that was needed and cannot be read.
@@ -179,6 +185,13 @@ impl<'o, 'a> Context<'o, 'a> {
     /// Whether a condition speaks of an older generation.
     pub(super) fn is_lagging(&self, condition: &Condition<'_>) -> bool {
         self.generation.zip(condition.observed_generation).is_some_and(|(latest, observed)| observed < latest)
+    }
+
+    /// Whether a condition speaks of the latest generation.
+    pub(super) fn is_latest(&self, condition: &Condition<'_>) -> bool {
+        self.generation
+            .zip(condition.observed_generation)
+            .is_some_and(|(latest, observed)| observed == latest)
     }
 
     /// The verdict where a condition speaks of an older generation.
@@ -350,6 +363,24 @@ impl<'o> Condition<'o> {
             Some(message) if !message.is_empty() => message.into_owned(),
             _ => fallback(),
         }
+    }
+
+    /// Whether the condition, which is False, reports a failure: by its reason, its message, or its severity as in Cluster
+    /// API.
+    pub(super) fn reports_failure(&self) -> bool {
+        let says = |node: Option<Node<'_>>, is_failure: fn(&str) -> bool| {
+            node.and_then(Node::as_str).is_some_and(|text| is_failure(&text))
+        };
+        says(self.reason(), names_failure)
+            || says(self.message(), reports_failure) && !says(self.reason(), names_waiting)
+            || self.fields.element.get("severity").is_some_and(|severity| severity.is("Error"))
+    }
+
+    /// Whether the condition says that the controller tries again by itself.
+    pub(super) fn is_retried(&self) -> bool {
+        let text = |node: Option<Node<'o>>| node.and_then(Node::as_str);
+        text(self.message()).is_some_and(|message| announces_retry(&message))
+            || text(self.reason()).is_some_and(|reason| names_waiting(&reason))
     }
 
     pub(super) fn is_message(&self, text: &str) -> bool {

@@ -1,27 +1,156 @@
-//! Generic evidence for kinds without a rule: the condition `Ready`, other common conditions, phases.
+//! Generic evidence for kinds without a rule. What decides, in this order: conditions of kstatus, failures, what stands still by choice,
+//! the condition `Ready`, work in hand, what is unknown, success.
 
+use super::Standard;
 use super::context::{Condition, Context};
-use super::meanings::{self, Says, names_failure};
-use super::words::WordTable;
-use super::{Standard, member, structures};
+use super::meanings::{self, Says};
+use super::phases::{Phases, is_task};
+use super::structures::{self, Structures};
+use super::suspension::{Asked, Suspension};
+use super::vocabulary::{names_standstill, names_success};
 use crate::fields::Field;
-use crate::node::{Kind, Shown};
+use crate::node::Kind;
 use crate::reason;
-use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
 pub(super) fn verdict(context: &Context<'_, '_>, kind: &[u8]) -> Verdict {
-    if let Some(verdict) = from_conditions(context) {
+    let heard = Heard::of(context, kind);
+    let phases = Phases::of(context, kind);
+    let verdict = decide(context, kind, &heard, &phases);
+    if verdict.status == Status::Current {
         return verdict;
     }
-    if let Some(verdict) = from_words(context, kind).or_else(|| structures::verdict(context)) {
+    // Only an object that is not done is looked at for what its spec asks for.
+    let is_stopping = phases.working.as_ref().is_some_and(|word| word.is_stopping());
+    let suspension = Suspension::of(context).filter(|suspension| match suspension.asked {
+        Asked::Paused => !is_stopping,
+        Asked::Off => {
+            let is_working = heard.working.is_some() || phases.working.is_some();
+            !is_working
+                && verdict.status != Status::Failed
+                && verdict.basis != Basis::Generation
+                && context.object.get(Field::Status).is_some()
+        }
+    });
+    suspension.map_or(verdict, |suspension| suspension.verdict())
+}
+
+/// The verdict on an object whose latest generation was not observed, where that is by choice.
+pub(super) fn unobserved(context: &Context<'_, '_>) -> Option<Verdict> {
+    Suspension::of(context)
+        .filter(|suspension| suspension.asked == Asked::Paused)
+        .map(|found| found.verdict())
+}
+
+fn decide(context: &Context<'_, '_>, kind: &[u8], heard: &Heard<'_>, phases: &Phases<'_>) -> Verdict {
+    if let Some(verdict) = heard.standard.verdict(context) {
         return verdict;
     }
-    if context.options.assume_current {
-        let message = "the object has no status; assumed to be Current, as requested";
-        return Verdict::new(Status::Current, Basis::Nothing, reason::ASSUMED_CURRENT, message);
+    if let Some(verdict) = heard.failure(context) {
+        return verdict;
     }
-    Verdict::new(Status::Unknown, Basis::Nothing, reason::NO_SIGNAL, no_signal(context))
+    if let Some(word) = &phases.wrong {
+        return word.verdict(context, Status::Failed);
+    }
+    let ready = heard.ready.filter(Condition::is_true);
+    let structures = Structures::of(context, kind);
+    if let Some(verdict) = structures.failure(context) {
+        return verdict;
+    }
+    if let Some(verdict) = heard.standstill(context).or_else(|| structures.standstill()) {
+        return verdict;
+    }
+    if let Some(word) = phases.still.as_ref().filter(|_| ready.is_none()) {
+        return word.verdict(context, Status::Current);
+    }
+    // Of a feature, another word may say that it is off.
+    let has_summary = ready.is_some() || heard.done.is_some() || phases.is_any();
+    if let Some(word) = structures.words.still.as_ref().filter(|_| !has_summary) {
+        return word.verdict(context, Status::Current);
+    }
+    if let Some(condition) = heard.ended {
+        return context.decided_by(&condition, || meanings::verdict(Status::Current, &condition));
+    }
+    if let Some(condition) =
+        heard.working.or_else(|| heard.lacking.filter(|_| ready.is_some() || heard.ready.is_none()))
+    {
+        return context.decided_by(&condition, || meanings::verdict(Status::InProgress, &condition));
+    }
+    if let Some(ready) = ready {
+        // An upgrade is under way while the old version serves.
+        let in_hand = |phases: &Phases<'_>| {
+            let word = phases.working.as_ref().filter(|word| word.is_in_hand());
+            word.map(|word| word.verdict(context, Status::InProgress))
+        };
+        let progress = in_hand(phases).or_else(|| in_hand(&structures.words));
+        if let Some(verdict) = progress.or_else(|| structures.differences(context)) {
+            return verdict;
+        }
+        return context.decided_by(&ready, || {
+            let message = ready.message_or(|| "Resource is Ready".to_owned());
+            Verdict::new(Status::Current, Basis::Ready, ready.reason_or("Ready"), message)
+        });
+    }
+    if let Some(ready) = heard.ready {
+        return context.decided_by(&ready, || {
+            Verdict::new(Status::InProgress, Basis::Ready, ready.reason_or("NotReady"), ready.describe())
+        });
+    }
+    if let Some(condition) = heard.waiting {
+        return context.decided_by(&condition, || meanings::verdict(Status::InProgress, &condition));
+    }
+    if let Some(word) = &phases.working {
+        return word.verdict(context, Status::InProgress);
+    }
+    without_summary(context, heard, phases, &structures).unwrap_or_else(|| no_evidence(context))
+}
+
+/// The verdict where neither a failure nor `Ready` decides.
+fn without_summary(
+    context: &Context<'_, '_>,
+    heard: &Heard<'_>,
+    phases: &Phases<'_>,
+    structures: &Structures<'_>,
+) -> Option<Verdict> {
+    if let Some(lag) = heard.lagging.and_then(|condition| context.lag(&condition)) {
+        return Some(lag);
+    }
+    let is_summarized = heard.done.is_some() || phases.done.is_some();
+    if let Some(verdict) = structures.progress(context, !is_summarized) {
+        return Some(verdict);
+    }
+    if let Some(verdict) = structures.differences(context) {
+        return Some(verdict);
+    }
+    if heard.done.is_none()
+        && let Some(verdict) = structures.error()
+    {
+        return Some(verdict);
+    }
+    // A condition that is neither True nor False may be what is missing.
+    if context.has_odd_condition() {
+        return None;
+    }
+    if let Some(done) = heard.done {
+        return Some(meanings::verdict(Status::Current, &done));
+    }
+    if let Some(word) = &phases.done {
+        return Some(word.verdict(context, Status::Current));
+    }
+    if let Some(word) = &phases.unknown {
+        return Some(word.verdict(context, Status::Unknown));
+    }
+    if let Some(word) = &phases.running {
+        // Running is what its Pods do, and not a summary of how many do it.
+        return structures::less_ready(context).or_else(|| Some(word.verdict(context, Status::Current)));
+    }
+    let verdict = structures.success(context).or_else(|| structures::of_counters(context));
+    if let Some(verdict) = verdict.filter(|verdict| verdict.status != Status::Current || !heard.is_doubtful) {
+        return Some(verdict);
+    }
+    // Several parts are all that there is, or a check is all that a configuration object gets.
+    let part = heard.part.filter(|_| heard.parts > 1).or_else(|| heard.correct.filter(|_| heard.parts == 0));
+    Some(meanings::verdict(Status::Current, &part.filter(|_| !heard.is_doubtful)?))
 }
 
 /// The strongest thing each class of conditions says.
@@ -31,256 +160,132 @@ struct Heard<'a> {
     ready: Option<Condition<'a>>,
     over: Option<(Condition<'a>, FailureClass)>,
     wrong: Option<(Condition<'a>, FailureClass)>,
+    still: Option<Condition<'a>>,
     working: Option<Condition<'a>>,
+    waiting: Option<Condition<'a>>,
+    lacking: Option<Condition<'a>>,
     done: Option<Condition<'a>>,
+    ended: Option<Condition<'a>>,
+    part: Option<Condition<'a>>,
+    parts: usize,
+    correct: Option<Condition<'a>>,
+    /// One that speaks of an older generation.
     lagging: Option<Condition<'a>>,
+    /// Whether one that nobody knows is not True: it may be what is missing.
+    is_doubtful: bool,
 }
 
-fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
-    let mut heard = Heard::default();
-    for condition in context.conditions().iter() {
-        if heard.standard.hear(&condition) {
-            continue;
-        }
-        if condition.is_type("Ready") {
-            heard.ready.get_or_insert(condition);
-            continue;
-        }
-        match meanings::of(&condition) {
-            Some(Says::Over(class)) => {
-                heard.over.get_or_insert((condition, class));
+impl<'a> Heard<'a> {
+    fn of(context: &Context<'a, '_>, kind: &[u8]) -> Self {
+        let mut heard = Self::default();
+        for condition in context.conditions().iter() {
+            if heard.standard.hear(&condition) {
+                continue;
             }
-            Some(Says::Wrong(class)) => {
-                heard.wrong.get_or_insert((condition, class));
+            if condition.is_type("Ready") {
+                heard.ready.get_or_insert(condition);
+                continue;
             }
-            Some(Says::Working) => {
-                heard.working.get_or_insert(condition);
+            let says = meanings::of(&condition).or_else(|| meanings::of_compound(&condition, kind));
+            let says = says.or_else(|| {
+                let fails = meanings::reports_failure(&condition);
+                fails.then_some(Says::Wrong(FailureClass::Other))
+            });
+            let Some(says) = says else {
+                heard.is_doubtful |= !condition.is_true();
+                continue;
+            };
+            if says != Says::Nothing && context.is_lagging(&condition) {
+                heard.lagging.get_or_insert(condition);
+                continue;
             }
-            Some(Says::Done) => {
-                // All that speak may be content: then one that lags decides, whichever it is.
-                if context.is_lagging(&condition) {
-                    heard.lagging.get_or_insert(condition);
+            match says {
+                Says::Over(class) => {
+                    heard.over.get_or_insert((condition, class));
                 }
-                heard.done.get_or_insert(condition);
+                Says::Wrong(class) => {
+                    heard.wrong.get_or_insert((condition, class));
+                }
+                // A task that runs is on the way.
+                Says::Done if is_task(kind) && is_running(&condition) => {
+                    heard.waiting.get_or_insert(condition);
+                }
+                Says::Ended => {
+                    heard.ended.get_or_insert(condition);
+                }
+                Says::Done => {
+                    heard.done.get_or_insert(condition);
+                }
+                Says::Part => {
+                    heard.part.get_or_insert(condition);
+                    heard.parts += 1;
+                }
+                Says::Correct => {
+                    heard.correct.get_or_insert(condition);
+                }
+                Says::Still => {
+                    heard.still.get_or_insert(condition);
+                }
+                Says::Working => {
+                    heard.working.get_or_insert(condition);
+                }
+                Says::Lacking => {
+                    heard.lacking.get_or_insert(condition);
+                }
+                Says::Waiting => {
+                    heard.waiting.get_or_insert(condition);
+                }
+                Says::Nothing => {}
             }
-            Some(Says::Nothing) | None => {}
         }
+        heard
     }
-    if let Some(verdict) = heard.standard.verdict(context) {
-        return Some(verdict);
-    }
-    // Ready is the controller's own summary: True settles it, whatever its parts say.
-    if let Some(ready) = heard.ready.filter(Condition::is_true) {
-        return Some(context.decided_by(&ready, || {
-            let message = ready.message_or(|| "Resource is Ready".to_owned());
-            Verdict::new(Status::Current, Basis::Ready, ready.reason_or("Ready"), message)
-        }));
-    }
-    let failure = heard
-        .over
-        .map(|(c, class)| (c, class, true))
-        .or_else(|| heard.wrong.map(|(c, class)| (c, class, false)));
-    if let Some((condition, class, terminal)) = failure {
-        return Some(context.decided_by(&condition, || {
-            meanings::verdict(Status::Failed, &condition).failure(class, terminal)
-        }));
-    }
-    if let Some(ready) = heard.ready {
-        return Some(context.decided_by(&ready, || {
+
+    fn failure(&self, context: &Context<'_, '_>) -> Option<Verdict> {
+        let over = self.over.map(|(condition, class)| (condition, class, true));
+        let failure = over.or_else(|| self.wrong.map(|(condition, class)| (condition, class, false)));
+        if let Some((condition, class, terminal)) = failure {
+            return Some(meanings::verdict(Status::Failed, &condition).failure(class, terminal));
+        }
+        let fails =
+            |ready: &Condition<'_>| ready.is_false() && ready.reports_failure() && !ready.is_retried();
+        let ready = self.ready.filter(fails)?;
+        Some(context.decided_by(&ready, || {
             let reason = ready.reason_or("NotReady");
-            if ready.is_false() && names_failure(&reason) {
-                return Verdict::new(Status::Failed, Basis::Ready, reason, ready.describe())
-                    .failure(FailureClass::Other, false);
-            }
-            Verdict::new(Status::InProgress, Basis::Ready, reason, ready.describe())
-        }));
+            Verdict::new(Status::Failed, Basis::Ready, reason, ready.describe())
+                .failure(FailureClass::Other, false)
+        }))
     }
-    if let Some(condition) = heard.working {
-        return Some(context.decided_by(&condition, || meanings::verdict(Status::InProgress, &condition)));
-    }
-    let done = heard.done?;
-    let lag = heard.lagging.and_then(|condition| context.lag(&condition));
-    Some(lag.unwrap_or_else(|| meanings::verdict(Status::Current, &done)))
-}
 
-/// Meaning of a phase.
-#[derive(Clone, Copy)]
-enum Word {
-    Done,
-    Working,
-    Wrong,
-    /// Steady for what stays, on the way for a task.
-    Running,
-    Unknown,
-}
-
-/// Words in which controllers sum up a state, in lower case without separators, sorted; with each the reason it gives.
-static WORDS: WordTable<(&str, Word)> = WordTable::new(&[
-    ("aborted", ("Aborted", Word::Wrong)),
-    ("active", ("Active", Word::Done)),
-    ("allocating", ("Allocating", Word::Working)),
-    ("applying", ("Applying", Word::Working)),
-    ("attaching", ("Attaching", Word::Working)),
-    ("available", ("Available", Word::Done)),
-    ("awaitingapproval", ("AwaitingApproval", Word::Done)),
-    ("binding", ("Binding", Word::Working)),
-    ("bootstrapping", ("Bootstrapping", Word::Working)),
-    ("bound", ("Bound", Word::Done)),
-    ("building", ("Building", Word::Working)),
-    ("canceled", ("Canceled", Word::Wrong)),
-    ("cancelled", ("Cancelled", Word::Wrong)),
-    ("cloning", ("Cloning", Word::Working)),
-    ("complete", ("Complete", Word::Done)),
-    ("completed", ("Completed", Word::Done)),
-    ("configuring", ("Configuring", Word::Working)),
-    ("connected", ("Connected", Word::Done)),
-    ("connecting", ("Connecting", Word::Working)),
-    ("crashed", ("Crashed", Word::Wrong)),
-    ("crashloopbackoff", ("CrashLoopBackOff", Word::Wrong)),
-    ("creating", ("Creating", Word::Working)),
-    ("degraded", ("Degraded", Word::Wrong)),
-    ("deleting", ("Deleting", Word::Working)),
-    ("denied", ("Denied", Word::Wrong)),
-    ("deployed", ("Deployed", Word::Done)),
-    ("deploying", ("Deploying", Word::Working)),
-    ("draining", ("Draining", Word::Working)),
-    ("errimagepull", ("ErrImagePull", Word::Wrong)),
-    ("error", ("Error", Word::Wrong)),
-    ("errored", ("Errored", Word::Wrong)),
-    ("established", ("Established", Word::Done)),
-    ("executing", ("Executing", Word::Working)),
-    ("expanding", ("Expanding", Word::Working)),
-    ("fail", ("Fail", Word::Wrong)),
-    ("failed", ("Failed", Word::Wrong)),
-    ("failing", ("Failing", Word::Wrong)),
-    ("failure", ("Failure", Word::Wrong)),
-    ("faulted", ("Faulted", Word::Wrong)),
-    ("finalizing", ("Finalizing", Word::Working)),
-    ("green", ("Green", Word::Done)),
-    ("halted", ("Halted", Word::Done)),
-    ("healthy", ("Healthy", Word::Done)),
-    ("hibernated", ("Hibernated", Word::Done)),
-    ("imagepullbackoff", ("ImagePullBackOff", Word::Wrong)),
-    ("importing", ("Importing", Word::Working)),
-    ("initialized", ("Initialized", Word::Working)),
-    ("initializing", ("Initializing", Word::Working)),
-    ("inprogress", ("InProgress", Word::Working)),
-    ("installed", ("Installed", Word::Done)),
-    ("installing", ("Installing", Word::Working)),
-    ("invalid", ("Invalid", Word::Wrong)),
-    ("joined", ("Joined", Word::Done)),
-    ("joining", ("Joining", Word::Working)),
-    ("launching", ("Launching", Word::Working)),
-    ("lost", ("Lost", Word::Wrong)),
-    ("migrating", ("Migrating", Word::Working)),
-    ("misconfigured", ("Misconfigured", Word::Wrong)),
-    ("new", ("New", Word::Working)),
-    ("notbound", ("NotBound", Word::Working)),
-    ("notready", ("NotReady", Word::Working)),
-    ("ok", ("Ok", Word::Done)),
-    ("online", ("Online", Word::Done)),
-    ("operational", ("Operational", Word::Done)),
-    ("paused", ("Paused", Word::Done)),
-    ("pending", ("Pending", Word::Working)),
-    ("pendingapproval", ("PendingApproval", Word::Done)),
-    ("preparing", ("Preparing", Word::Working)),
-    ("processing", ("Processing", Word::Working)),
-    ("progressing", ("Progressing", Word::Working)),
-    ("provisioned", ("Provisioned", Word::Done)),
-    ("provisioning", ("Provisioning", Word::Working)),
-    ("queued", ("Queued", Word::Working)),
-    ("ready", ("Ready", Word::Done)),
-    ("reconciled", ("Reconciled", Word::Done)),
-    ("reconciling", ("Reconciling", Word::Working)),
-    ("recovering", ("Recovering", Word::Working)),
-    ("red", ("Red", Word::Wrong)),
-    ("registering", ("Registering", Word::Working)),
-    ("rejected", ("Rejected", Word::Wrong)),
-    ("resizing", ("Resizing", Word::Working)),
-    ("restarting", ("Restarting", Word::Working)),
-    ("resuming", ("Resuming", Word::Working)),
-    ("running", ("Running", Word::Running)),
-    ("scaling", ("Scaling", Word::Working)),
-    ("scheduled", ("Scheduled", Word::Working)),
-    ("scheduling", ("Scheduling", Word::Working)),
-    ("stalled", ("Stalled", Word::Wrong)),
-    ("starting", ("Starting", Word::Working)),
-    ("stopping", ("Stopping", Word::Working)),
-    ("submitted", ("Submitted", Word::Working)),
-    ("succeeded", ("Succeeded", Word::Done)),
-    ("success", ("Success", Word::Done)),
-    ("successful", ("Successful", Word::Done)),
-    ("suspended", ("Suspended", Word::Done)),
-    ("synced", ("Synced", Word::Done)),
-    ("syncing", ("Syncing", Word::Working)),
-    ("terminating", ("Terminating", Word::Working)),
-    ("timedout", ("TimedOut", Word::Wrong)),
-    ("unavailable", ("Unavailable", Word::Wrong)),
-    ("unbound", ("Unbound", Word::Working)),
-    ("unhealthy", ("Unhealthy", Word::Wrong)),
-    ("unknown", ("Unknown", Word::Unknown)),
-    ("updating", ("Updating", Word::Working)),
-    ("upgrading", ("Upgrading", Word::Working)),
-    ("uploading", ("Uploading", Word::Working)),
-    ("uptodate", ("UpToDate", Word::Done)),
-    ("validating", ("Validating", Word::Working)),
-    ("verifying", ("Verifying", Word::Working)),
-    ("waiting", ("Waiting", Word::Working)),
-    ("waitingforapproval", ("WaitingForApproval", Word::Done)),
-    ("yellow", ("Yellow", Word::Working)),
-]);
-
-/// Kinds that do something once: for them `Running` is on the way.
-const TASK_ENDINGS: &[&str] =
-    &["Backup", "Build", "Job", "Migration", "Restore", "Run", "Snapshot", "Task", "Workflow"];
-
-fn from_words(context: &Context<'_, '_>, kind: &[u8]) -> Option<Verdict> {
-    for field in [Field::Phase, Field::State, Field::StatusWord, Field::Health] {
-        let Some(node) = context.object.get(field) else { continue };
-        let word = match node.kind() {
-            Kind::String => node.as_str(),
-            // `health: {status: Healthy}`, as Argo CD and others write it.
-            Kind::Map => member(node, "status").or_else(|| member(node, "state")),
-            _ => None,
+    fn standstill(&self, context: &Context<'_, '_>) -> Option<Verdict> {
+        let ready = self.ready.filter(|ready| ready.is_false() && ready.has_reason(names_standstill));
+        let (condition, basis) = match (self.still, ready) {
+            (Some(condition), _) => (condition, Basis::CommonCondition),
+            (None, Some(ready)) => (ready, Basis::Ready),
+            (None, None) => return None,
         };
-        let Some(word) = word else { continue };
-        let Some((reason, status, failure)) = word_says(&word, kind) else { continue };
-        // Running is what its Pods do, and not a summary of how many do it.
-        if status == Status::Current
-            && reason == "Running"
-            && let Some(verdict) = structures::less_ready(context)
-        {
-            return Some(verdict);
-        }
-        let detail =
-            context.object.get(Field::StatusMessage).filter(|m| m.kind() == Kind::String && !m.is(""));
-        let message = match detail {
-            Some(detail) => text!("status.{} is {word}: {}", field.key(), Shown(detail)),
-            None => ["status.", field.key(), " is ", &word].concat(),
-        };
-        let mut verdict = Verdict::new(status, Basis::PhaseWord, reason, message);
-        if let Some(class) = failure {
-            verdict = verdict.failure(class, false);
-        }
-        return Some(verdict);
+        Some(context.decided_by(&condition, || {
+            Verdict::new(Status::Current, basis, reason::SUSPENDED, condition.describe())
+        }))
     }
-    None
 }
 
-fn word_says(word: &str, kind: &[u8]) -> Option<(&'static str, Status, Option<FailureClass>)> {
-    let plain = || word.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
-    let (reason, word) = *WORDS.find(plain().next()?, |known| known.bytes().eq(plain()))?;
-    let (status, failure) = match word {
-        Word::Done => (Status::Current, None),
-        Word::Working => (Status::InProgress, None),
-        Word::Wrong => (Status::Failed, Some(FailureClass::Other)),
-        Word::Running if TASK_ENDINGS.iter().any(|ending| kind.ends_with(ending.as_bytes())) => {
-            (Status::InProgress, None)
-        }
-        Word::Running => (Status::Current, None),
-        Word::Unknown => (Status::Unknown, None),
-    };
-    Some((reason, status, failure))
+fn is_running(condition: &Condition<'_>) -> bool {
+    (condition.is_type("Running") || condition.is_type("Active")) && !condition.has_reason(names_success)
+}
+
+fn no_evidence(context: &Context<'_, '_>) -> Verdict {
+    if context.options.assume_current {
+        let message = "the object has no status; assumed to be Current, as requested";
+        return Verdict::new(Status::Current, Basis::Nothing, reason::ASSUMED_CURRENT, message);
+    }
+    // Who writes an empty list is about to fill it.
+    let conditions = context.object.get(Field::Conditions).filter(|list| list.kind() == Kind::List);
+    if conditions.is_some_and(|list| list.elements().next().is_none()) {
+        let message = "the controller has not set a condition yet";
+        return Verdict::new(Status::InProgress, Basis::CommonCondition, "NoConditions", message);
+    }
+    Verdict::new(Status::Unknown, Basis::Nothing, reason::NO_SIGNAL, no_signal(context))
 }
 
 fn no_signal(context: &Context<'_, '_>) -> Text {
@@ -293,15 +298,5 @@ fn no_signal(context: &Context<'_, '_>) -> Text {
             ["no condition says whether the object is done: ", &first.type_text(), others].concat().into()
         }
         (Some(_), None) => "the status holds neither a condition nor a phase that is understood".into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_word_is_found() {
-        WORDS.assert_complete();
     }
 }

@@ -1,16 +1,31 @@
-//! What the condition types that are common across controllers mean, and which reasons name a failure.
+//! What condition types mean: those that are common across controllers, and compound ones (`DatabaseReady`, `BackupFailed`) by their last word.
 
 use super::context::{Condition, Truth};
+use super::vocabulary::{
+    self, Phrase, Sense, is_one_of, names_failure, names_standstill, names_success, names_work,
+};
 use super::words::WordTable;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
-/// Meaning of a status of a known condition type.
+/// Meaning of a status of a condition type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
     /// All is well, as far as this condition goes.
     Done,
-    /// Work goes on.
+    /// A task has ended with success.
+    Ended,
+    /// A part is well.
+    Part,
+    /// The object is found correct, which is all that a configuration object gets.
+    Correct,
+    /// It stands still by choice.
+    Still,
+    /// Work goes on, whatever the controller's summary is.
     Working,
+    /// Something is not there yet; the controller's summary knows whether it is needed.
+    Waiting,
+    /// A part is not there yet, whatever the controller's summary is.
+    Lacking,
     /// Something is wrong; the controller may still get over it.
     Wrong(FailureClass),
     /// It is over, without success.
@@ -22,16 +37,22 @@ pub(super) enum Says {
 /// Meanings of a condition type with the statuses True and False.
 type Meaning = (Says, Says);
 
-/// The state that was asked for is there.
+/// The whole state that was asked for is there.
 const STATE: Meaning = (Says::Done, Says::Working);
+/// An aspect of it is there; it may not be needed.
+const ASPECT: Meaning = (Says::Done, Says::Waiting);
+/// A part of it is there.
+const PART: Meaning = (Says::Nothing, Says::Lacking);
 /// The spec is accepted; a rejection needs a change of the object or of an object that it references.
 const ACCEPTANCE: Meaning = (Says::Done, Says::Wrong(FailureClass::Configuration));
 /// A step on the way: True is not the end of it.
-const STEP: Meaning = (Says::Nothing, Says::Working);
+const STEP: Meaning = (Says::Nothing, Says::Waiting);
 /// A check on the way: True is not the end of it, False needs a change.
 const CHECK: Meaning = (Says::Nothing, Says::Wrong(FailureClass::Configuration));
+/// A check of what the object says.
+const CORRECTNESS: Meaning = (Says::Correct, Says::Wrong(FailureClass::Configuration));
 /// The end of a task: False is the end without success, as in Tekton and Knative.
-const END: Meaning = (Says::Done, Says::Over(FailureClass::Job));
+const END: Meaning = (Says::Ended, Says::Over(FailureClass::Job));
 /// Abnormal when True, for good.
 const FAILURE: Meaning = (Says::Over(FailureClass::Other), Says::Nothing);
 /// Abnormal when True, for now.
@@ -40,19 +61,22 @@ const ABNORMAL: Meaning = (Says::Wrong(FailureClass::Other), Says::Nothing);
 const REJECTION: Meaning = (Says::Wrong(FailureClass::Configuration), Says::Nothing);
 /// Work in hand when True.
 const PROGRESS: Meaning = (Says::Working, Says::Nothing);
+/// Stands still by choice when True.
+const STANDSTILL: Meaning = (Says::Still, Says::Nothing);
 
 /// The condition types whose meaning is common across controllers, sorted. A name that means different things to
 /// different controllers is left out: no verdict is better than a wrong one.
 static MEANINGS: WordTable<Meaning> = WordTable::new(&[
     ("Accepted", ACCEPTANCE),
-    ("Active", STATE),
+    ("Active", ASPECT),
     ("Admitted", CHECK),
     ("Applied", STATE),
     ("Approved", CHECK),
+    ("Attached", ASPECT),
     ("Available", STATE),
-    ("Bound", STATE),
-    ("Complete", STATE),
-    ("Completed", STATE),
+    ("Bound", ASPECT),
+    ("Complete", ASPECT),
+    ("Completed", ASPECT),
     ("Configured", STEP),
     ("Conflicted", REJECTION),
     ("Created", STEP),
@@ -63,30 +87,37 @@ static MEANINGS: WordTable<Meaning> = WordTable::new(&[
     ("Denied", REJECTION),
     ("Deployed", STATE),
     ("Deploying", PROGRESS),
+    ("Disabled", STANDSTILL),
+    ("Done", ASPECT),
     ("Error", ABNORMAL),
     ("ErrorOccurred", ABNORMAL),
     ("Errored", ABNORMAL),
-    ("Established", STATE),
+    ("Established", ASPECT),
     ("Failed", FAILURE),
     ("Failing", ABNORMAL),
     ("Failure", FAILURE),
+    ("Finished", ASPECT),
     ("Healthy", STATE),
+    ("Hibernated", STANDSTILL),
     ("InProgress", PROGRESS),
+    ("InSync", STATE),
     ("Initialized", STEP),
     ("Initializing", PROGRESS),
-    ("Installed", STATE),
+    ("Installed", ASPECT),
     ("Installing", PROGRESS),
     ("Invalid", REJECTION),
     ("Irreconcilable", ABNORMAL),
-    ("Issued", STATE),
+    ("Issued", ASPECT),
     ("Misconfigured", REJECTION),
-    ("NotReady", ABNORMAL),
-    ("Online", STATE),
+    ("NotReady", PROGRESS),
+    ("Online", ASPECT),
+    ("Operational", ASPECT),
+    ("Paused", STANDSTILL),
     ("Pending", PROGRESS),
     ("Processing", PROGRESS),
     ("Programmed", STATE),
     ("Progressing", PROGRESS),
-    ("Provisioned", STATE),
+    ("Provisioned", ASPECT),
     ("Provisioning", PROGRESS),
     ("ReconcileError", ABNORMAL),
     ("ReconcileFailed", ABNORMAL),
@@ -99,11 +130,16 @@ static MEANINGS: WordTable<Meaning> = WordTable::new(&[
     ("ReleaseFailed", ABNORMAL),
     ("ReplicaFailure", ABNORMAL),
     ("ResolvedRefs", CHECK),
-    ("Running", STATE),
+    ("RollingUpdate", PROGRESS),
+    ("Running", ASPECT),
     ("Scaling", PROGRESS),
     ("Scheduled", STEP),
+    ("Serving", ASPECT),
+    ("Stopped", STANDSTILL),
     ("Succeeded", END),
-    ("Successful", STATE),
+    ("Success", END),
+    ("Successful", ASPECT),
+    ("Suspended", STANDSTILL),
     ("SyncError", ABNORMAL),
     ("SyncFailed", ABNORMAL),
     ("Synced", STATE),
@@ -112,13 +148,18 @@ static MEANINGS: WordTable<Meaning> = WordTable::new(&[
     ("Unavailable", ABNORMAL),
     ("Unhealthy", ABNORMAL),
     ("UpToDate", STATE),
+    ("Updated", PART),
     ("Updating", PROGRESS),
     ("Upgrading", PROGRESS),
-    ("Valid", CHECK),
-    ("Validated", CHECK),
-    ("Verified", CHECK),
+    ("Valid", CORRECTNESS),
+    ("Validated", CORRECTNESS),
+    ("Verified", CORRECTNESS),
 ]);
 
+/// Types that report the end of a task, also of one that failed.
+const ENDS: &[&str] = &["Complete", "Completed", "Done", "Finished"];
+
+/// What a condition of a common type says.
 pub(super) fn of(condition: &Condition<'_>) -> Option<Says> {
     let first = condition.first_letter()?;
     let meaning = *MEANINGS.find(first, |known| condition.is_type(known))?;
@@ -126,8 +167,110 @@ pub(super) fn of(condition: &Condition<'_>) -> Option<Says> {
     if condition.is("Running", Truth::True) && condition.is_message("Running reconciliation") {
         return Some(Says::Working);
     }
-    let says = with_truth(meaning, condition.truth, || condition.has_reason(names_failure));
-    Some(if matches!(says, Says::Wrong(_)) && is_pending(condition) { Says::Working } else { says })
+    Some(with_reason(with_truth(meaning, condition.truth), condition))
+}
+
+/// What a condition of a compound type says, by its last word. `kind` is that of its object: `ClientReady` is all that
+/// a KeycloakClient says, and a part of anything else.
+pub(super) fn of_compound(condition: &Condition<'_>, kind: &[u8]) -> Option<Says> {
+    let type_ = condition.type_text();
+    // `example.com/DatabaseReady`
+    let type_ = type_.rsplit('/').next()?;
+    let phrase = Phrase::of(type_);
+    let (last, before) = phrase.tokens().split_last().filter(|_| !phrase.is_cut())?;
+    let Some(first) = before.first() else {
+        let is_known = |known: &str| known.eq_ignore_ascii_case(type_);
+        let meaning = MEANINGS.find(*last.first()?, is_known).copied();
+        let is_work = || matches!(vocabulary::sense(type_), Some((Some(_), Sense::Working)));
+        let meaning = meaning.or_else(|| is_work().then_some(PROGRESS))?;
+        return Some(with_reason(with_truth(meaning, condition.truth), condition));
+    };
+    // `ValidConfiguration`
+    if is_one_of(first, &["valid"]) {
+        return Some(with_reason(with_truth(CHECK, condition.truth), condition));
+    }
+    // A backup that failed says nothing of the database.
+    let is_aside = |token: &&[u8]| is_one_of(token, ASIDE) && !contains_word(kind, token);
+    // That there is a newer version says nothing of this one.
+    let is_change = |token: &&[u8]| is_one_of(token, CHANGES);
+    if before.iter().any(is_aside) || is_one_of(first, &["no", "not"]) {
+        return None;
+    }
+    // `PartiallyReady`: what is there is not all.
+    if is_one_of(first, &["partial", "partially"]) {
+        return Some(if condition.is_true() { Says::Waiting } else { Says::Nothing });
+    }
+    let meaning = if is_one_of(last, PARTS) {
+        let subject = type_.len().checked_sub(last.len()).and_then(|end| type_.as_bytes().get(..end))?;
+        if before.iter().any(is_change) {
+            return None;
+        }
+        if ends_with_word(kind, subject) { ASPECT } else { (Says::Part, Says::Lacking) }
+    } else if phrase.ends_in_failure() {
+        ABNORMAL
+    } else {
+        match vocabulary::sense(type_)?.1 {
+            Sense::Still => STANDSTILL,
+            Sense::Working => PROGRESS,
+            _ => return None,
+        }
+    };
+    Some(with_reason(with_truth(meaning, condition.truth), condition))
+}
+
+/// Last words of types that report on a part.
+const PARTS: &[&str] = &[
+    "accepted",
+    "applied",
+    "attached",
+    "available",
+    "bound",
+    "complete",
+    "completed",
+    "configured",
+    "connected",
+    "created",
+    "deployed",
+    "established",
+    "healthy",
+    "initialized",
+    "installed",
+    "online",
+    "programmed",
+    "provisioned",
+    "reachable",
+    "ready",
+    "reconciled",
+    "registered",
+    "resolved",
+    "synced",
+    "synchronized",
+    "updated",
+    "valid",
+    "validated",
+    "verified",
+];
+
+/// Words before the last one with which a type does not report on the state of the object.
+const ASIDE: &[&str] = &["backup", "backups", "debug", "last", "optional", "previous", "restore", "snapshot"];
+
+/// Words that name a change: that one is possible or has been made says nothing of the object, that one failed does.
+const CHANGES: &[&str] = &["rollback", "update", "updates", "upgrade", "version"];
+
+/// Whether a condition of a type that nobody knows reports a failure by its reason.
+pub(super) fn reports_failure(condition: &Condition<'_>) -> bool {
+    let type_ = condition.type_text();
+    let is_aside = Phrase::of(&type_).tokens().iter().any(|token| is_one_of(token, ASIDE));
+    condition.is_false() && !is_aside && condition.has_reason(names_failure)
+}
+
+fn contains_word(kind: &[u8], word: &[u8]) -> bool {
+    !word.is_empty() && kind.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+}
+
+fn ends_with_word(kind: &[u8], word: &[u8]) -> bool {
+    let end = kind.len().checked_sub(word.len()).and_then(|at| kind.get(at..));
+    !word.is_empty() && end.is_some_and(|end| end.eq_ignore_ascii_case(word))
 }
 
 /// A refusal that says itself that it is none yet.
@@ -154,51 +297,60 @@ fn spelled_out(condition: &Condition<'_>) -> Text {
     })
 }
 
-fn with_truth((when_true, when_false): Meaning, truth: Truth, names_failure: impl Fn() -> bool) -> Says {
+fn with_truth((when_true, when_false): Meaning, truth: Truth) -> Says {
     match truth {
         Truth::True => when_true,
-        Truth::False if when_false == Says::Working && names_failure() => Says::Wrong(FailureClass::Other),
         Truth::False => when_false,
         // If False is abnormal, Unknown means that the controller is still reconciling.
+        Truth::Unknown if when_true == Says::Working => Says::Waiting,
         Truth::Unknown if when_false == Says::Nothing => Says::Nothing,
+        Truth::Unknown if matches!(when_false, Says::Waiting | Says::Lacking) => when_false,
         Truth::Unknown => Says::Working,
     }
 }
 
-/// Words of a CamelCase reason with which a controller reports a failure.
-const FAILURE_WORDS: &[&str] = &[
-    "Degraded",
-    "Denied",
-    "Error",
-    "Errored",
-    "Errors",
-    "Fail",
-    "Failed",
-    "Failing",
-    "Failure",
-    "Forbidden",
-    "Invalid",
-    "Misconfigured",
-    "Rejected",
-    "Unauthorized",
-    "Unhealthy",
-    "Unsupported",
-];
-
-/// Whether one of the words of a reason is a failure: `CreateFailed`, `InvalidSpec`, but not `WaitingForFailover`.
-pub(super) fn names_failure(reason: &str) -> bool {
-    let mut rest = reason.as_bytes();
-    while let Some(start) = rest.iter().position(u8::is_ascii_uppercase) {
-        let word = rest.get(start..).unwrap_or_default();
-        // The capital letter, and the small ones after it.
-        let after = word.iter().skip(1).position(|byte| !byte.is_ascii_lowercase());
-        let (word, after) = word.split_at(after.map_or(word.len(), |small| small + 1));
-        if FAILURE_WORDS.iter().any(|known| known.as_bytes() == word) {
-            return true;
+/// The meaning with what the reason adds: a state that is not there may have failed, or stand still, and a refusal may
+/// be none yet.
+fn with_reason(says: Says, condition: &Condition<'_>) -> Says {
+    match says {
+        Says::Working | Says::Waiting | Says::Lacking if condition.is_false() => {
+            if condition.reports_failure() {
+                Says::Wrong(FailureClass::Other)
+            } else if condition.has_reason(names_standstill) {
+                Says::Still
+            } else {
+                says
+            }
         }
-        rest = after;
+        // `InstallPlanPending` with the reason `RequiresApproval`.
+        Says::Working if condition.is_true() && condition.has_reason(names_standstill) => Says::Still,
+        // As Deployments have it: `Progressing` with the reason `NewReplicaSetAvailable`.
+        Says::Working if condition.is_true() && condition.has_reason(names_success) => Says::Part,
+        Says::Nothing if condition.is_false() && condition.is_type("Progressing") => {
+            if condition.has_reason(names_failure) { Says::Wrong(FailureClass::Other) } else { says }
+        }
+        // `Paused` with the reason `PausedIOError`.
+        Says::Still if condition.is_true() && condition.has_reason(names_failure) => {
+            Says::Wrong(FailureClass::Other)
+        }
+        // `Complete` with the reason `JobFailed`, `Accepted` with the reason `InvalidParameters`.
+        Says::Done | Says::Ended if condition.is_true() && condition.has_reason(names_failure) => {
+            if ENDS.iter().any(|end| condition.is_type(end)) {
+                Says::Over(FailureClass::Job)
+            } else {
+                Says::Wrong(FailureClass::Other)
+            }
+        }
+        // `NotReady` is what is left to do, unless its reason is a failure.
+        Says::Working if condition.is("NotReady", Truth::True) && condition.has_reason(names_failure) => {
+            Says::Wrong(FailureClass::Other)
+        }
+        Says::Wrong(_) if is_pending(condition) || condition.is_retried() => Says::Working,
+        Says::Wrong(_) | Says::Over(_) if condition.is_false() && condition.has_reason(names_work) => {
+            Says::Working
+        }
+        _ => says,
     }
-    false
 }
 
 /// Reasons of a refusal that is none yet.
@@ -211,15 +363,5 @@ mod tests {
     #[test]
     fn every_word_is_found() {
         MEANINGS.assert_complete();
-    }
-
-    #[test]
-    fn failures_in_reasons() {
-        for reason in ["CreateFailed", "Error", "InvalidSpec", "ReconcileError", "IAMFailure", "Failed_2"] {
-            assert!(names_failure(reason), "{reason}");
-        }
-        for reason in ["", "WaitingForFailover", "Errorless", "NotReady", "DependencyNotReady", "failed"] {
-            assert!(!names_failure(reason), "{reason}");
-        }
     }
 }

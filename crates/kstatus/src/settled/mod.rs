@@ -7,13 +7,17 @@ mod cluster;
 mod context;
 mod custom;
 mod deletion;
+mod lexicon;
 mod meanings;
 mod network;
+mod phases;
 mod pod;
 mod scaling;
 mod statusless;
 mod storage;
 mod structures;
+mod suspension;
+mod vocabulary;
 mod words;
 mod workloads;
 
@@ -158,6 +162,13 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn Cus
         && latest != observed
         && custom.is_none_or(|rule| rule.checks_generation(context.object, context.options))
     {
+        // A paused controller observes no changes.
+        if custom.is_none()
+            && !has_own_rule(&group, &kind)
+            && let Some(verdict) = custom::unobserved(context)
+        {
+            return verdict;
+        }
         let kind = context.object.kind().unwrap_or_default();
         return not_observed(text!(
             "{kind} generation is {latest}, but latest observed generation is {observed}"

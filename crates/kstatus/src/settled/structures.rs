@@ -1,52 +1,509 @@
-//! Generic evidence in common structures of a status: conditions per parent, `ready`, counters, an error text.
+//! Generic evidence in common structures of a status: further words, booleans, members with a state of their own, conditions per
+//! parent, counters, an error text.
 
-use super::context::{Condition, Context, whole_number};
+use std::borrow::Cow;
+
+use super::context::{Condition, Context, Truth, whole_number};
 use super::meanings::{self, Says};
+use super::phases::{Phases, summary};
+use super::vocabulary::{self, Phrase, Sense, is_one_of};
 use crate::fields::Field;
 use crate::node::{Kind, Node};
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Verdict};
 
-/// The verdict of an object whose status holds neither a condition nor a word that is understood.
-pub(super) fn verdict(context: &Context<'_, '_>) -> Option<Verdict> {
-    let status = context.object.get(Field::Status).filter(|status| status.kind() == Kind::Map)?;
-    let members = Members::of(status);
-    let verdict = from_parents(context, &members)
-        .or_else(|| from_error(&members))
-        .or_else(|| from_ready(&members))
-        .or_else(|| from_counters(context))?;
-    // A condition that nobody knows, and that is not True, may be what is missing.
-    let is_doubtful = verdict.status == Status::Current && context.conditions().iter().any(|c| !c.is_true());
-    (!is_doubtful).then_some(verdict)
-}
-
-/// Members of `status` that are looked at, found in one pass.
+/// What a status holds beside its conditions and its phase, found in one pass.
 #[derive(Default)]
-struct Members<'a> {
+pub(super) struct Structures<'a> {
+    /// Words of fields such as `syncStatus` and `upgrade.state`.
+    pub(super) words: Phases<'a>,
+    /// Whether one of them is not understood.
+    has_strange_word: bool,
+    booleans: Booleans<'a>,
+    versions: Versions<'a>,
+    counts: Counts<'a>,
+    ratio: Option<Node<'a>>,
+    members: Option<Member<'a>>,
     parents: Option<Node<'a>>,
     ancestors: Option<Node<'a>>,
-    errors: [Option<Node<'a>>; 3],
-    ready: Option<Node<'a>>,
+    /// A text that a controller writes when it gives up, as in Cluster API.
+    failure: Option<Node<'a>>,
+    error: Option<Node<'a>>,
 }
 
-impl<'a> Members<'a> {
-    fn of(status: Node<'a>) -> Self {
+/// Keys of booleans that sum up, with the value that decides.
+#[derive(Default)]
+struct Booleans<'a> {
+    bad: Option<Cow<'a, str>>,
+    still: Option<Cow<'a, str>>,
+    missing: Option<Cow<'a, str>>,
+    good: Option<Cow<'a, str>>,
+}
+
+/// The versions that a status names.
+#[derive(Default)]
+struct Versions<'a> {
+    current: Option<Node<'a>>,
+    desired: Option<Node<'a>>,
+}
+
+/// The first numbers of what is ready, and of what the status wants, with their keys.
+#[derive(Default)]
+struct Counts<'a> {
+    ready: Option<(Cow<'a, str>, i64)>,
+    desired: Option<(Cow<'a, str>, i64)>,
+}
+
+impl<'a> Counts<'a> {
+    fn add(&mut self, key: Cow<'a, str>, value: i64) {
+        let is_compound = |start: &str| key.len() > start.len() && key.starts_with(start);
+        let slot = if is_compound("desired") {
+            &mut self.desired
+        } else if is_compound("ready") {
+            &mut self.ready
+        } else {
+            return;
+        };
+        slot.get_or_insert((key, value));
+    }
+}
+
+/// The worst of the members of an object.
+struct Member<'a> {
+    sense: Sense,
+    word: Cow<'a, str>,
+    /// The field that holds the members.
+    key: Cow<'a, str>,
+    name: Option<Cow<'a, str>>,
+}
+
+impl<'a> Structures<'a> {
+    pub(super) fn of(context: &Context<'_, 'a>, kind: &[u8]) -> Self {
         let mut found = Self::default();
-        let [error, error_message, failure_message] = &mut found.errors;
+        let Some(status) = context.object.get(Field::Status) else { return found };
         for (key, value) in status.entries() {
-            let slot = match key {
-                key if key.is("parents") => &mut found.parents,
-                key if key.is("ancestors") => &mut found.ancestors,
-                key if key.is("error") => &mut *error,
-                key if key.is("errorMessage") => &mut *error_message,
-                key if key.is("failureMessage") => &mut *failure_message,
-                key if key.is("ready") => &mut found.ready,
-                _ => continue,
-            };
-            *slot = Some(value);
+            match value.kind() {
+                Kind::String => {
+                    if key.is("failureMessage") || key.is("failureReason") {
+                        if !value.is("") && (found.failure.is_none() || key.is("failureMessage")) {
+                            found.failure = Some(value);
+                        }
+                    } else if key.is("error") || key.is("errorMessage") {
+                        if !["", "None", "none"].iter().any(|nothing| value.is(nothing)) {
+                            found.error.get_or_insert(value);
+                        }
+                    } else if key.is("ready") {
+                        found.ratio = Some(value);
+                    } else if key.is("currentVersion") {
+                        found.versions.current = Some(value);
+                    } else if key.is("desiredVersion") || key.is("targetVersion") {
+                        found.versions.desired = Some(value);
+                    } else if !is_summary(&key.text()) && is_state(&key.text()) {
+                        found.add_word(key.text(), value, kind);
+                    }
+                }
+                Kind::Int => found.counts.add(key.text(), value.as_int().unwrap_or_default()),
+                Kind::Bool => found.booleans.add(key.text(), value.as_bool() == Some(true)),
+                Kind::Map | Kind::List => found.add_structure(context, key.text(), value, kind),
+                _ => {}
+            }
         }
         found
     }
+
+    fn add_word(&mut self, key: Cow<'a, str>, value: Node<'a>, kind: &[u8]) {
+        if let Some(text) = summary(value) {
+            self.has_strange_word |= !self.words.add(key, text, kind);
+        }
+    }
+
+    fn add_structure(&mut self, context: &Context<'_, 'a>, key: Cow<'a, str>, value: Node<'a>, kind: &[u8]) {
+        let is_list = value.kind() == Kind::List;
+        match &*key {
+            "conditions" | "phase" | "state" | "status" | "health" => {}
+            "parents" if is_list => self.parents = Some(value),
+            "ancestors" if is_list => self.ancestors = Some(value),
+            key_text if is_list && is_of_now(key_text) => {
+                let has_states = has_members(key_text);
+                for member in value.elements() {
+                    let said = if has_states {
+                        member_says(context, member)
+                    } else {
+                        conditions_say(context, member)
+                    };
+                    if let Some((sense, word)) = said {
+                        let name = super::member(member, "name");
+                        self.add_member(Member { sense, word, key: key.clone(), name });
+                    }
+                }
+            }
+            key_text
+                if has_members(key_text) && summary(value).is_none() && value.get("conditions").is_none() =>
+            {
+                for (name, member) in value.members() {
+                    if let Some((sense, word)) = member_says(context, member) {
+                        self.add_member(Member { sense, word, key: key.clone(), name: Some(name) });
+                    }
+                }
+            }
+            // `jobStatus: {state: FAILING}`, `conditionStatus: {conditions: []}`
+            key_text if !is_list && is_of_now(key_text) => {
+                if let Some((sense, word)) = conditions_say(context, value) {
+                    self.add_member(Member { sense, word, key, name: None });
+                } else {
+                    self.add_word(key, value, kind);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_member(&mut self, member: Member<'a>) {
+        if self.members.as_ref().is_none_or(|known| rank(member.sense) > rank(known.sense)) {
+            self.members = Some(member);
+        }
+    }
+
+    /// A failure that outranks a summary which is not that of a condition.
+    pub(super) fn failure(&self, context: &Context<'_, '_>) -> Option<Verdict> {
+        if let Some(message) = self.failure.and_then(Node::as_str) {
+            let verdict = Verdict::new(Status::Failed, Basis::PhaseWord, "Failure", message.into_owned());
+            return Some(verdict.failure(FailureClass::Other, false));
+        }
+        if let Some(verdict) = self.of_parents(context, Status::Failed) {
+            return Some(verdict);
+        }
+        if let Some(word) = &self.words.wrong {
+            return Some(word.verdict(context, Status::Failed));
+        }
+        if let Some(member) = self.members.as_ref().filter(|member| member.sense == Sense::Wrong) {
+            return Some(member.verdict(Status::Failed).failure(FailureClass::Other, false));
+        }
+        let key = self.booleans.bad.as_ref()?;
+        let verdict = if key == "valid" || key == "accepted" {
+            let reason = ["Not", &capitalized(key)].concat();
+            boolean(Status::Failed, reason, key, "false").failure(FailureClass::Configuration, false)
+        } else {
+            boolean(Status::Failed, capitalized(key), key, "true").failure(FailureClass::Other, false)
+        };
+        Some(verdict)
+    }
+
+    /// `status.error` and its relatives: some controllers leave it there.
+    pub(super) fn error(&self) -> Option<Verdict> {
+        let message = self.error?.as_str()?;
+        let verdict = Verdict::new(Status::Failed, Basis::PhaseWord, "Error", message.into_owned());
+        Some(verdict.failure(FailureClass::Other, false))
+    }
+
+    pub(super) fn standstill(&self) -> Option<Verdict> {
+        let key = self.booleans.still.as_ref()?;
+        let message = text!("status.{key} is true");
+        Some(Verdict::new(Status::Current, Basis::PhaseWord, crate::reason::SUSPENDED, message))
+    }
+
+    /// What is not done yet, beside a summary that says no more than `Running`.
+    /// Members count only with `with_members`: a summary knows which of them are needed.
+    pub(super) fn progress(&self, context: &Context<'_, '_>, with_members: bool) -> Option<Verdict> {
+        self.of_parents(context, Status::InProgress)
+            .or_else(|| self.words.working.as_ref().map(|word| word.verdict(context, Status::InProgress)))
+            .or_else(|| {
+                let key = self.booleans.missing.as_ref()?;
+                Some(boolean(Status::InProgress, ["Not", &capitalized(key)].concat(), key, "false"))
+            })
+            .or_else(|| self.of_ratio(Status::InProgress))
+            .or_else(|| {
+                let is_working = |member: &&Member<'_>| with_members && member.sense == Sense::Working;
+                let member = self.members.as_ref().filter(is_working)?;
+                Some(member.verdict(Status::InProgress))
+            })
+    }
+
+    /// What is on its way while a summary says that all is well: replicas of an older revision, another version, fewer
+    /// ready than the status itself wants.
+    pub(super) fn differences(&self, context: &Context<'_, '_>) -> Option<Verdict> {
+        if let Some(updated) = count(context, Field::UpdatedReplicas)
+            && let Some(wanted) =
+                count(context, Field::SpecReplicas).or_else(|| count(context, Field::Replicas))
+            && updated < wanted
+        {
+            return Some(outstanding("LessUpdated", "Updated", updated, wanted));
+        }
+        let version = |node: Option<Node<'a>>| node.and_then(Node::as_str).filter(|text| !text.is_empty());
+        if let (Some(current), Some(desired)) =
+            (version(self.versions.current), version(self.versions.desired))
+            && current != desired
+        {
+            let message = text!("version {current} is to become {desired}");
+            return Some(Verdict::new(Status::InProgress, Basis::PhaseWord, "VersionDiffers", message));
+        }
+        let (have, wanted) = (self.counts.ready.as_ref()?, self.counts.desired.as_ref()?);
+        // `readyWorkerReplicas` of `desiredWorkerReplicas`
+        let is_pair = have.0.strip_prefix("ready") == wanted.0.strip_prefix("desired");
+        (is_pair && have.1 < wanted.1).then(|| outstanding("LessReady", &have.0, have.1, wanted.1))
+    }
+
+    /// What says that the object is done, without a summary.
+    pub(super) fn success(&self, context: &Context<'_, '_>) -> Option<Verdict> {
+        self.of_parents(context, Status::Current)
+            .or_else(|| {
+                let key = self.booleans.good.as_ref()?;
+                Some(boolean(Status::Current, capitalized(key), key, "true"))
+            })
+            .or_else(|| self.of_ratio(Status::Current))
+            .or_else(|| {
+                let word = self.words.done.as_ref().or(self.words.running.as_ref());
+                let word = word.filter(|_| !self.has_strange_word && self.words.unknown.is_none())?;
+                Some(word.verdict(context, Status::Current))
+            })
+            .or_else(|| {
+                let is_done = |member: &&Member<'_>| matches!(member.sense, Sense::Done | Sense::Running);
+                Some(self.members.as_ref().filter(is_done)?.verdict(Status::Current))
+            })
+    }
+
+    /// `ready: 2/3`
+    fn of_ratio(&self, status: Status) -> Option<Verdict> {
+        let text = self.ratio?.as_str()?;
+        let (is_complete, reason) = match text.split_once('/') {
+            Some((have, want)) => {
+                let (have, want): (u64, u64) = (have.trim().parse().ok()?, want.trim().parse().ok()?);
+                if have >= want { (true, "AllReady") } else { (false, "LessReady") }
+            }
+            None if text.eq_ignore_ascii_case("true") => (true, "Ready"),
+            None if text.eq_ignore_ascii_case("false") => (false, "NotReady"),
+            None => return None,
+        };
+        (is_complete == (status == Status::Current))
+            .then(|| Verdict::new(status, Basis::PhaseWord, reason, text!("status.ready is {text}")))
+    }
+
+    /// The worst entry of `status.parents` or `status.ancestors`, as the Gateway API defines them for routes and policies: what
+    /// one of them refuses has not happened. The verdict only where it is `status`.
+    fn of_parents(&self, context: &Context<'_, '_>, status: Status) -> Option<Verdict> {
+        let list = self.parents.or(self.ancestors)?;
+        let conditions = || {
+            let lists = list.elements().filter_map(|entry| entry.get("conditions"));
+            lists.flat_map(Node::elements).filter_map(Condition::elsewhere)
+        };
+        // An entry of an older generation is left by a parent that is no longer one, where others are up to date.
+        let is_any_latest = conditions().any(|condition| context.is_latest(&condition));
+        let (mut refused, mut working, mut done) = (None, None, None);
+        for condition in conditions() {
+            let is_lagging = context.is_lagging(&condition);
+            if is_lagging && is_any_latest {
+                continue;
+            }
+            let says = if is_lagging { Some(Says::Working) } else { meanings::of(&condition) };
+            let slot = match says {
+                Some(Says::Over(_) | Says::Wrong(_)) => &mut refused,
+                Some(Says::Working | Says::Waiting | Says::Lacking) => &mut working,
+                Some(Says::Done | Says::Ended) => &mut done,
+                _ => continue,
+            };
+            slot.get_or_insert(condition);
+        }
+        let (found, worst) = refused
+            .map(|found| (found, Status::Failed))
+            .or_else(|| working.map(|found| (found, Status::InProgress)))
+            .or_else(|| done.map(|found| (found, Status::Current)))?;
+        if worst != status {
+            return None;
+        }
+        let verdict = meanings::verdict(status, &found);
+        Some(if status == Status::Failed {
+            verdict.failure(FailureClass::Configuration, false)
+        } else {
+            verdict
+        })
+    }
+}
+
+impl<'a> Booleans<'a> {
+    fn add(&mut self, key: Cow<'a, str>, value: bool) {
+        const GOOD: &[&str] = &[
+            "applied",
+            "available",
+            "complete",
+            "completed",
+            "deployed",
+            "done",
+            "finished",
+            "healthy",
+            "installed",
+            "provisioned",
+            "ready",
+            "successful",
+            "synced",
+            "valid",
+        ];
+        const BAD: &[&str] = &["degraded", "error", "failed"];
+        const STILL: &[&str] = &["hibernated", "paused", "suspended"];
+        let slot = match (&*key, value) {
+            ("accepted" | "valid", false) => &mut self.bad,
+            (key, true) if BAD.contains(&key) => &mut self.bad,
+            (key, true) if STILL.contains(&key) => &mut self.still,
+            (key, false) if GOOD.contains(&key) => &mut self.missing,
+            (key, true) if GOOD.contains(&key) => &mut self.good,
+            _ => return,
+        };
+        slot.get_or_insert(key);
+    }
+}
+
+fn boolean(status: Status, reason: String, key: &str, is: &str) -> Verdict {
+    Verdict::new(status, Basis::PhaseWord, reason, text!("status.{key} is {is}"))
+}
+
+fn capitalized(key: &str) -> String {
+    let mut text = key.to_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
+}
+
+impl Member<'_> {
+    fn verdict(&self, status: Status) -> Verdict {
+        let (key, word) = (&self.key, &self.word);
+        let message = match &self.name {
+            Some(name) => text!("status.{key}: {name} is {word}"),
+            None => text!("status.{key}: one is {word}"),
+        };
+        let reason = match self.sense {
+            Sense::Wrong => "MemberFailed",
+            Sense::Working => "MemberNotReady",
+            _ => "MembersReady",
+        };
+        Verdict::new(status, Basis::PhaseWord, reason, message)
+    }
+}
+
+/// The order in which the senses of members decide.
+fn rank(sense: Sense) -> u8 {
+    match sense {
+        Sense::Wrong => 5,
+        Sense::Working => 4,
+        Sense::Unknown => 3,
+        Sense::Still => 2,
+        Sense::Running => 1,
+        Sense::Done => 0,
+    }
+}
+
+/// What a member says of itself: conditions, a word, or whether it is healthy.
+fn member_says<'a>(context: &Context<'_, 'a>, member: Node<'a>) -> Option<(Sense, Cow<'a, str>)> {
+    if let Some(said) = conditions_say(context, member) {
+        return Some(said);
+    }
+    let mut words =
+        ["phase", "state", "status", "health"].iter().filter_map(|key| super::member(member, key));
+    let word = words.find_map(|word| vocabulary::sense(&word).map(|(_, sense)| (sense, word)));
+    word.or_else(|| match member.get("healthy").or_else(|| member.get("ready"))?.as_bool()? {
+        true => Some((Sense::Done, "ready".into())),
+        false if member.get("healthy").is_some() => Some((Sense::Wrong, "not healthy".into())),
+        false => Some((Sense::Working, "not ready".into())),
+    })
+}
+
+/// The worst that the conditions of a part of the status say.
+fn conditions_say<'a>(context: &Context<'_, 'a>, part: Node<'a>) -> Option<(Sense, Cow<'a, str>)> {
+    let conditions = part.get("conditions").filter(|list| list.kind() == Kind::List)?;
+    let mut worst: Option<(Sense, Condition<'a>)> = None;
+    for condition in conditions.elements().filter_map(Condition::elsewhere) {
+        if context.is_lagging(&condition) {
+            continue;
+        }
+        let says = match condition.truth {
+            Truth::True if condition.is_type("Ready") => Some(Says::Done),
+            _ if condition.is_type("Ready") && condition.is_false() && condition.reports_failure() => {
+                Some(Says::Wrong(FailureClass::Other))
+            }
+            _ if condition.is_type("Ready") => Some(Says::Waiting),
+            _ => meanings::of(&condition),
+        };
+        let sense = match says {
+            Some(Says::Over(_) | Says::Wrong(_)) => Sense::Wrong,
+            Some(Says::Working | Says::Waiting | Says::Lacking) => Sense::Working,
+            Some(Says::Done | Says::Ended) => Sense::Done,
+            Some(Says::Still) => Sense::Still,
+            _ => continue,
+        };
+        if worst.as_ref().is_none_or(|(known, _)| rank(sense) > rank(*known)) {
+            worst = Some((sense, condition));
+        }
+    }
+    worst.map(|(sense, condition)| (sense, Cow::Owned(text!("{}", condition.describe()))))
+}
+
+/// Lists and maps whose elements have a state of their own, and not one of the past.
+const MEMBERS: &[&str] = &[
+    "brokers",
+    "children",
+    "clusters",
+    "components",
+    "instances",
+    "listeners",
+    "members",
+    "nodes",
+    "pods",
+    "pools",
+    "replicas",
+    "resources",
+    "services",
+    "shards",
+    "statuses",
+    "targets",
+    "workers",
+    "zones",
+];
+
+/// Whether the elements of a list or map have a state of their own: `nodes`, `aggregatedStatus`.
+fn has_members(key: &str) -> bool {
+    let is_status = |last: &&[u8]| is_one_of(last, &["status", "statuses", "summaries"]);
+    MEMBERS.contains(&key) || Phrase::of(key).tokens().last().is_some_and(is_status)
+}
+
+/// Whether a key is one of those that are read anyway.
+fn is_summary(key: &str) -> bool {
+    matches!(key, "phase" | "state" | "status" | "health")
+}
+
+/// Whether a key names a state of now: `syncStatus`, `upgradeState`, but not `lastBackupStatus` and `desiredState`.
+fn is_state(key: &str) -> bool {
+    const ENDINGS: &[&str] = &["health", "phase", "result", "state", "status"];
+    // Most keys end otherwise.
+    let is_likely = ["ealth", "hase", "esult", "tate", "tatus"].iter().any(|end| key.ends_with(end));
+    let is_ending = || Phrase::of(key).tokens().last().is_some_and(|last| is_one_of(last, ENDINGS));
+    is_likely && is_ending() && is_of_now(key)
+}
+
+/// Whether a key is of the object as it is, and not as it was or is to be.
+fn is_of_now(key: &str) -> bool {
+    const OTHERS: &[&str] = &[
+        "backup",
+        "backups",
+        "desired",
+        "expected",
+        "exit",
+        "history",
+        "initial",
+        "last",
+        "latest",
+        "next",
+        "old",
+        "power",
+        "previous",
+        "requested",
+        "restore",
+        "schedule",
+        "snapshot",
+        "target",
+    ];
+    let phrase = Phrase::of(key);
+    // `lastOperation` is what goes on.
+    let is_operation = key.starts_with("lastOperation");
+    !phrase.is_cut() && (is_operation || !phrase.tokens().iter().any(|token| is_one_of(token, OTHERS)))
 }
 
 /// Fewer ready replicas than wanted, where both are reported.
@@ -56,65 +513,45 @@ pub(super) fn less_ready(context: &Context<'_, '_>) -> Option<Verdict> {
     (ready < wanted).then(|| outstanding("LessReady", "Ready", ready, wanted))
 }
 
-/// The worst entry of `status.parents` or `status.ancestors`, as the Gateway API defines them for routes and policies: what
-/// one of them refuses has not happened.
-fn from_parents(context: &Context<'_, '_>, status: &Members<'_>) -> Option<Verdict> {
-    let mut lists = [status.parents, status.ancestors].into_iter().flatten();
-    let list = lists.find(|list| list.kind() == Kind::List)?;
-    let (mut refused, mut working, mut done) = (None, None, None);
-    let conditions = list.elements().filter_map(|entry| entry.get("conditions")).flat_map(Node::elements);
-    for condition in conditions.filter_map(Condition::elsewhere) {
-        let says =
-            if context.is_lagging(&condition) { Some(Says::Working) } else { meanings::of(&condition) };
-        let slot = match says {
-            Some(Says::Over(_) | Says::Wrong(_)) => &mut refused,
-            Some(Says::Working) => &mut working,
-            Some(Says::Done) => &mut done,
-            Some(Says::Nothing) | None => continue,
-        };
-        slot.get_or_insert(condition);
-    }
-    refused
-        .map(|found| meanings::verdict(Status::Failed, &found).failure(FailureClass::Configuration, false))
-        .or_else(|| working.map(|found| meanings::verdict(Status::InProgress, &found)))
-        .or_else(|| done.map(|found| meanings::verdict(Status::Current, &found)))
-}
-
-/// `status.error` and its relatives.
-fn from_error(status: &Members<'_>) -> Option<Verdict> {
-    let mut messages = status.errors.iter().flatten().filter_map(|error| error.as_str());
-    let message = messages.find(|message| !message.is_empty())?;
-    let verdict = Verdict::new(Status::Failed, Basis::PhaseWord, "Error", message.into_owned());
-    Some(verdict.failure(FailureClass::Other, false))
-}
-
-/// `status.ready`, a boolean.
-fn from_ready(status: &Members<'_>) -> Option<Verdict> {
-    Some(match status.ready?.as_bool()? {
-        true => Verdict::new(Status::Current, Basis::PhaseWord, "Ready", "status.ready is true"),
-        false => Verdict::new(Status::InProgress, Basis::PhaseWord, "NotReady", "status.ready is false"),
-    })
-}
-
 /// Counters as those of a Deployment or of a DaemonSet. Done only if each that is reported is complete.
-fn from_counters(context: &Context<'_, '_>) -> Option<Verdict> {
+pub(super) fn of_counters(context: &Context<'_, '_>) -> Option<Verdict> {
     let nodes = count(context, Field::DesiredNumberScheduled);
-    let (wanted, ready) = match nodes {
-        Some(nodes) => (nodes, count(context, Field::NumberReady).unwrap_or(0)),
-        None => (count(context, Field::SpecReplicas)?, count(context, Field::ReadyReplicas)?),
+    let (wanted, ready, what) = match nodes {
+        Some(nodes) => (nodes, count(context, Field::NumberReady).unwrap_or(0), "Ready"),
+        None => {
+            // Where the spec names no number, those that there are have to be ready.
+            let wanted = count(context, Field::SpecReplicas).or_else(|| count(context, Field::Replicas))?;
+            match count(context, Field::ReadyReplicas) {
+                Some(ready) => (wanted, ready, "Ready"),
+                None => (wanted, count(context, Field::AvailableReplicas)?, "Available"),
+            }
+        }
     };
-    let updated = if nodes.is_some() { Field::UpdatedNumberScheduled } else { Field::UpdatedReplicas };
+    let (updated, available) = if nodes.is_some() {
+        (Field::UpdatedNumberScheduled, Field::NumberAvailable)
+    } else {
+        (Field::UpdatedReplicas, Field::AvailableReplicas)
+    };
     if let Some(updated) = count(context, updated).filter(|updated| *updated < wanted) {
         return Some(outstanding("LessUpdated", "Updated", updated, wanted));
     }
     if ready < wanted {
-        return Some(outstanding("LessReady", "Ready", ready, wanted));
+        let reason = if what == "Ready" { "LessReady" } else { "LessAvailable" };
+        return Some(outstanding(reason, what, ready, wanted));
+    }
+    if let Some(available) = count(context, available).filter(|available| *available < wanted) {
+        return Some(outstanding("LessAvailable", "Available", available, wanted));
     }
     if let Some(extra) = count(context, Field::Replicas).filter(|replicas| *replicas > wanted) {
         return Some(outstanding("ExtraReplicas", "Replicas", extra, wanted));
     }
-    let message = text!("Ready: {ready}/{wanted}");
-    Some(Verdict::new(Status::Current, Basis::PhaseWord, "AllReady", message))
+    // Without a wanted number, only a controller that has observed the latest spec has made all of them.
+    let is_observed = context.generation.is_some() && context.generation == context.observed;
+    if nodes.is_none() && count(context, Field::SpecReplicas).is_none() && !is_observed {
+        return None;
+    }
+    let reason = if what == "Ready" { "AllReady" } else { "AllAvailable" };
+    Some(Verdict::new(Status::Current, Basis::PhaseWord, reason, text!("{what}: {ready}/{wanted}")))
 }
 
 fn outstanding(reason: &'static str, what: &str, have: i64, wanted: i64) -> Verdict {

@@ -1,0 +1,105 @@
+//! Objects that stand still by choice: paused, suspended, disabled, or asked for zero replicas.
+
+use super::context::{Context, whole_number};
+use super::vocabulary::{Sense, sense};
+use crate::fields::Field;
+use crate::node::{Kind, Node};
+use crate::reason;
+use crate::text::text;
+use crate::verdict::{Basis, Status, Verdict};
+
+/// How an object is asked to stand still.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The controller leaves it alone, and observes no changes: `spec.paused`.
+    Paused,
+    /// The controller takes down what there is: `spec.enabled: false`.
+    Off,
+}
+
+/// The verdict on an object that is asked to stand still.
+pub(super) struct Suspension {
+    pub(super) asked: Asked,
+    path: String,
+    value: String,
+}
+
+impl Suspension {
+    /// What the spec and the annotations ask for.
+    pub(super) fn of(context: &Context<'_, '_>) -> Option<Self> {
+        let annotations = context.object.get(Field::Annotations);
+        let annotated = annotations.into_iter().flat_map(Node::members).find_map(|(key, value)| {
+            let (value, name) = (value.as_str()?, key.rsplit('/').next()?);
+            let is_paused = PAUSING_ANNOTATIONS.contains(&name) && matches!(&*value, "true" | "");
+            is_paused.then(|| Self {
+                asked: Asked::Paused,
+                path: text!("annotation {key}"),
+                value: value.into_owned(),
+            })
+        });
+        annotated.or_else(|| Self::of_spec(context))
+    }
+
+    fn of_spec(context: &Context<'_, '_>) -> Option<Self> {
+        let spec = context.object.get(Field::Spec)?;
+        let mut off = None;
+        for (key, value) in spec.entries() {
+            let asked = match value.kind() {
+                Kind::Bool if value.as_bool() == Some(true) => {
+                    let asked = |keys: &[&str], asked| keys.iter().any(|word| key.is(word)).then_some(asked);
+                    asked(PAUSING_KEYS, Asked::Paused).or_else(|| asked(DISABLING_KEYS, Asked::Off))
+                }
+                Kind::Bool => key.is("enabled").then_some(Asked::Off),
+                Kind::String if STATE_KEYS.iter().any(|word| key.is(word)) => {
+                    let is_still = |text: &str| matches!(sense(text), Some((_, Sense::Still)));
+                    value.as_str().is_some_and(|text| is_still(&text)).then_some(Asked::Off)
+                }
+                _ => None,
+            };
+            let Some(asked) = asked else { continue };
+            let value =
+                value.as_str().map_or_else(|| text!("{}", value.as_bool() == Some(true)), |v| v.into_owned());
+            let found = Self { asked, path: text!("spec.{}", key.text()), value };
+            if asked == Asked::Paused {
+                return Some(found);
+            }
+            off.get_or_insert(found);
+        }
+        off.or_else(|| Self::of_zero(context))
+    }
+
+    /// Nothing is wanted, and nothing is there.
+    fn of_zero(context: &Context<'_, '_>) -> Option<Self> {
+        let count = |field| context.object.get(field).map(|node| whole_number(node).unwrap_or(-1));
+        let is_zero = |field| count(field).is_none_or(|count| count == 0);
+        let is_empty =
+            is_zero(Field::Replicas) && is_zero(Field::ReadyReplicas) && is_zero(Field::AvailableReplicas);
+        (count(Field::SpecReplicas) == Some(0) && is_empty).then(|| Self {
+            asked: Asked::Off,
+            path: "spec.replicas".to_owned(),
+            value: "0".to_owned(),
+        })
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        let message = text!("{} is {}", self.path, if self.value.is_empty() { "set" } else { &self.value });
+        Verdict::new(Status::Current, Basis::PhaseWord, reason::SUSPENDED, message)
+    }
+}
+
+/// Booleans of a spec that stop reconciliation.
+const PAUSING_KEYS: &[&str] = &["hibernate", "hibernated", "pause", "paused", "suspend", "suspended"];
+/// Booleans of a spec that switch the object off.
+const DISABLING_KEYS: &[&str] = &["disabled", "stop", "stopped"];
+/// Words of a spec that say in which state the object is wanted.
+const STATE_KEYS: &[&str] = &["desiredState", "managementState", "powerState", "state"];
+/// Annotations that stop reconciliation, without the prefix of the controller.
+const PAUSING_ANNOTATIONS: &[&str] = &[
+    "pause",
+    "paused",
+    "pause-reconciliation",
+    "reconcile-paused",
+    "reconciliation-paused",
+    "suspend",
+    "suspended",
+];
