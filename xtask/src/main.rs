@@ -151,7 +151,17 @@ fn worst(examples: &[(&str, &str)], arguments: &[&str]) -> Outcome<u8> {
     let run = |(package, example): &(&str, &str)| {
         let mut command = program("cargo");
         // Optimized as by its users, whose release profile has no other levels.
-        command.args(["run", "--profile", "dist", "--quiet", "--package", package, "--example", example, "--"]);
+        command.args([
+            "run",
+            "--profile",
+            "dist",
+            "--quiet",
+            "--package",
+            package,
+            "--example",
+            example,
+            "--",
+        ]);
         code(command.args(arguments).current_dir(root()))
     };
     let codes: Vec<u8> = examples.iter().map(run).collect::<Outcome<_>>()?;

@@ -112,9 +112,8 @@ async fn a_cache_holds_what_matches_and_reports_how_it_changes() {
 async fn later_changes_begin_without_the_existing_objects() {
     let (server, api) = setup().await;
     make(&api, [Create("a", json!({"v": "1"})), Create("b", json!({"v": "1"}))]).await;
-    let cache = Cache::<Small>::of::<ConfigMap>(server.client())
-        .objects(predicate::field("data.v").exists())
-        .start();
+    let cache =
+        Cache::<Small>::of::<ConfigMap>(server.client()).objects(predicate::field("data.v").exists()).start();
     cache.wait_until_ready().await.unwrap();
     let (mut all, mut later) = (cache.changes(), cache.later_changes());
     assert_eq!((all.pending(), later.pending()), (2, 0));

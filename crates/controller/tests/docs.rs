@@ -38,15 +38,20 @@ fn the_project_has_all_files_with_its_own_imports() {
     for folder in ["src", "tests"] {
         fs::create_dir_all(project.join(folder)).unwrap();
     }
-    std::os::unix::fs::symlink(root.join("../..").canonicalize().unwrap(), directory.join("settled")).unwrap();
-    let ran = std::process::Command::new("sh").args(["-euc", &script]).current_dir(&project).status().unwrap();
+    std::os::unix::fs::symlink(root.join("../..").canonicalize().unwrap(), directory.join("settled"))
+        .unwrap();
+    let ran =
+        std::process::Command::new("sh").args(["-euc", &script]).current_dir(&project).status().unwrap();
     assert!(ran.success());
     let own = "use site_controller::{controller, kind};";
     for (file, lines) in [
         ("src/kind.rs", vec!["pub fn definition() -> CustomResourceDefinition {"]),
         ("src/controller.rs", vec!["use super::kind::{Site, SiteCondition, SiteReason, SiteStatus};"]),
         ("src/main.rs", vec![own]),
-        ("tests/site.rs", vec!["use site_controller::controller;", "use site_controller::kind::{self, Site};"]),
+        (
+            "tests/site.rs",
+            vec!["use site_controller::controller;", "use site_controller::kind::{self, Site};"],
+        ),
         ("tests/scenario/mod.rs", vec![own]),
         (
             "tests/faults.rs",
