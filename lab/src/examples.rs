@@ -21,12 +21,13 @@ pub(crate) enum Beside {
 const SMALL: &[&str] = if cfg!(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")) {
     &[
         "-Copt-level=s",
+        "-Clto=fat",
         "-Ctarget-feature=+crt-static",
         "-Clink-arg=-Wl,--icf=all",
         "-Clink-arg=-Wl,-z,pack-relative-relocs",
     ]
 } else {
-    &["-Copt-level=s"]
+    &["-Copt-level=s", "-Clto=fat"]
 };
 
 /// Builds an example of a package and returns the program.
