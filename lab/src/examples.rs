@@ -12,20 +12,37 @@ pub(crate) enum Beside {
     Tests,
     /// Nothing: as its users build it, in the profile of this program.
     Alone,
+    /// Nothing: in the profile of this program, but small, since memory is measured.
+    Small,
 }
+
+/// Static, and with the linker's options of `packaging/build.sh`, as packages are; optimized for size where the profile of a package does
+/// not say otherwise. The options are those of the program alone, whose dependencies are built as without them.
+const SMALL: &[&str] = if cfg!(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")) {
+    &[
+        "-Copt-level=s",
+        "-Clto=fat",
+        "-Ctarget-feature=+crt-static",
+        "-Clink-arg=-Wl,--icf=all",
+        "-Clink-arg=-Wl,-z,pack-relative-relocs",
+    ]
+} else {
+    &["-Copt-level=s", "-Clto=fat"]
+};
 
 /// Builds an example of a package and returns the program.
 pub(crate) fn build(package: &str, name: &str, beside: Beside) -> Outcome<PathBuf> {
     let directory = process::directory()?;
     let mut command = Command::new("cargo");
-    command.args(["build", "--quiet", "--locked", "--example", name]);
     let directory = match beside {
         Beside::Tests => {
-            command.arg("--workspace");
+            command.args(["build", "--quiet", "--locked", "--workspace", "--example", name]);
             directory.with_file_name("debug")
         }
-        Beside::Alone => {
-            command.args(["--package", package, "--profile", &process::profile()?]);
+        Beside::Alone | Beside::Small => {
+            command.args(["rustc", "--quiet", "--locked", "--package", package, "--example", name]);
+            command.args(["--profile", &process::profile()?, "--"]);
+            command.args(if beside == Beside::Small { SMALL } else { &[] });
             directory
         }
     };

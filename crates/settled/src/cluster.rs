@@ -43,7 +43,7 @@ pub(crate) fn access(args: &ClusterArgs) -> KubeconfigOptions {
         client_certificate: args.client_certificate.clone(),
         client_key: args.client_key.clone(),
         token: args.token.clone(),
-        non_interactive: false,
+        ..KubeconfigOptions::default()
     }
 }
 

@@ -19,6 +19,9 @@ use crate::cluster::Cluster;
 use crate::error::{ErrorMessage, innermost};
 use crate::proxy;
 
+/// Bytes of a response that may be on their way: 50 MB/s of a list at a round trip of 20 ms.
+const RECEIVE_WINDOW: u32 = 1 << 20;
+
 /// Which cluster, and as whom.
 #[derive(Clone, Debug, Default)]
 pub struct KubeconfigOptions {
@@ -52,6 +55,9 @@ pub struct KubeconfigOptions {
     pub token: Option<Token>,
     /// Credential plugins get no terminal: no input, and nowhere to print messages. One that demands a terminal fails.
     pub non_interactive: bool,
+    /// Bytes of a response that may be on their way or unread, instead of 1 MiB (HTTP/2's initial window of a stream). Fewer save
+    /// memory, and limit the throughput over long distances to so many bytes in each round trip.
+    pub receive_window: Option<u32>,
 }
 
 /// What the entries of a kubeconfig are called.
@@ -310,7 +316,8 @@ impl KubeconfigOptions {
         let mut config = reading.await.map_err(|error| config_error(error.to_string()))??;
         crate::exec::fill(&mut config.auth_info, !self.non_interactive).await.map_err(ConnectError::Exec)?;
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let making = tokio::task::spawn_blocking(move || client(&config));
+        let window = self.receive_window.unwrap_or(RECEIVE_WINDOW);
+        let making = tokio::task::spawn_blocking(move || client_with(&config, window));
         let client = making.await.map_err(|error| ConnectError::Client(error.to_string().into()))??;
         Ok((client, server))
     }
@@ -377,6 +384,11 @@ fn with_port(url: http::Uri) -> http::Uri {
 /// # Errors
 /// The configuration cannot be used.
 pub fn client(config: &Config) -> Result<Client, ConnectError> {
+    client_with(config, RECEIVE_WINDOW)
+}
+
+/// The same with a window for each response.
+fn client_with(config: &Config, receive_window: u32) -> Result<Client, ConnectError> {
     let wrong = |error: kube_client::Error| ConnectError::Client(ErrorMessage::new(innermost(&error), error));
     if config.proxy_url.is_some() {
         let mut config = config.clone();
@@ -405,9 +417,9 @@ pub fn client(config: &Config) -> Result<Client, ConnectError> {
         .http2_keep_alive_interval(Duration::from_secs(15))
         .http2_keep_alive_timeout(Duration::from_secs(10))
         .http2_keep_alive_while_idle(true)
-        // What may be on its way: 50 MB/s of a list at a round trip of 20 ms. A stream that nobody reads leaves room for others.
-        .http2_initial_stream_window_size(1 << 20)
-        .http2_initial_connection_window_size(4 << 20)
+        // A stream that nobody reads leaves room for others.
+        .http2_initial_stream_window_size(receive_window)
+        .http2_initial_connection_window_size(receive_window.max(RECEIVE_WINDOW).saturating_mul(4))
         .http2_max_frame_size(64 << 10)
         .build(connector);
     let service = ServiceBuilder::new()

@@ -135,7 +135,7 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
         }
     };
     // A short run takes the one that the tests have built: what it shows is that the benchmark works.
-    let beside = if smoke { Beside::Tests } else { Beside::Alone };
+    let beside = if smoke { Beside::Tests } else { Beside::Small };
     let ours = examples::build("settled-controller", "daemonset_pods", beside)?;
     let programs = Programs { ours, go };
     let Some(server) = server::start(Kind::OursAlone)? else { return Ok(true) };

@@ -3,6 +3,7 @@
 mod apiserver;
 mod cache;
 mod callgrind;
+mod faults;
 mod generate;
 mod load;
 mod machines;
@@ -39,6 +40,10 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         ["cache", flags @ ..] => {
             let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
             cache::run(smoke, write_docs)
+        }
+        ["faults", flags @ ..] => {
+            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
+            faults::run(smoke, write_docs)
         }
         ["wait", words @ ..] => wait::run(words),
         ["rules", flags @ ..] => {

@@ -124,7 +124,9 @@ mod tests {
             names.push(name);
         }
         let wait = ["wait-detect", "wait-fail", "wait-requests", "wait-memory", "wait-large"];
-        for name in ["verdict", "rules", "status", "apiserver", "cache", "netpol"].iter().chain(&wait) {
+        for name in
+            ["verdict", "rules", "status", "apiserver", "cache", "faults", "netpol"].iter().chain(&wait)
+        {
             assert!(names.contains(name), "{DOCUMENT} has no part bench:{name}");
         }
         Ok(())

@@ -47,7 +47,7 @@
 //! other imports: see [`runtime`](crate::runtime).
 //!
 //! - Objects that stop matching are removed, and reported as deleted, as are those missing after a relist.
-//! - [`Cache::changes`] reports each change with the old and the new object. A slow reader costs at most one entry per
+//! - [`Cache::changes`] reports the existing objects, and then each change with the old and the new object. A slow reader costs at most one entry per
 //!   object: unread changes are merged, so it blocks neither the watch nor other readers.
 //! - A failed watch is retried with backoff, independently of others. [`Cache::status`] has the error.
 //! - [`Fence`](crate::Fence) makes a reconciler wait until the cache has its own writes.
@@ -354,10 +354,21 @@ impl<T> Cache<T> {
     /// All changes from now on, preceded by the existing objects as created.
     #[must_use]
     pub fn changes(&self) -> Changes<T> {
+        self.follow(true)
+    }
+
+    /// All changes from now on, without the existing objects. Until the cache is ready, each object of the initial list
+    /// is a change.
+    #[must_use]
+    pub fn later_changes(&self) -> Changes<T> {
+        self.follow(false)
+    }
+
+    fn follow(&self, with_existing: bool) -> Changes<T> {
         let queue = Arc::new(Queue::default());
         // The store is locked: no change can occur between the objects and the changes.
         let store = self.store();
-        for (key, entry) in store.entries() {
+        for (key, entry) in store.entries().filter(|_| with_existing) {
             queue.push(Change::created(key, entry));
         }
         self.shared.readers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&queue));
