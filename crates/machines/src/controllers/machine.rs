@@ -344,6 +344,7 @@ impl Controller for Machines {
             machine: key.to_string(),
             generation: machine.metadata.generation.unwrap_or_default(),
             desired,
+            last_host: machine.status.as_ref().and_then(|status| status.host.clone()),
         });
         let known = Known { entry: entry.ok(), host_key, request, node, place };
         // What the action is permitted by is stored before it is performed. If it is stored already, the status is written once, with the result.
