@@ -10,6 +10,7 @@ use settled_controller::status::StatusWriter;
 use settled_controller::worker::Next;
 
 use super::controller::{Context, Controller, Error, Shared, status_writer};
+use super::events;
 use super::informers::{AnyChange, Informers};
 use super::meta;
 use super::place::Place;
@@ -168,7 +169,11 @@ impl Machines {
         let observed = observed.unwrap_or(machine);
         let generation = machine.metadata.generation;
         let Some(status) = with_conditions(observed, generation, decision, context)? else { return Ok(()) };
-        context.write_status(key, &self.status, observed, &status).await
+        context.write_status(key, &self.status, observed, &status).await?;
+        for (type_, reason, action, note) in events::begun(observed.status.as_ref(), decision) {
+            context.record(observed, type_, reason, action, &note);
+        }
+        Ok(())
     }
 }
 
