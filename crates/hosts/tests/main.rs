@@ -1,1 +1,4 @@
-//! Providers of real hosts with the embedded API server and the real controllers.
+//! Providers of hosts against real programs: each test says what it needs, and that it is skipped where that is missing.
+
+#[cfg(target_os = "linux")]
+mod ssh;
