@@ -1,4 +1,5 @@
-//! Providers of real hosts with the embedded API server and the real controllers.
+//! Providers of real hosts, with the embedded API server and the real controllers. Each test that needs root or a program says so, and that it is
+//! skipped where that is missing.
 
 #[cfg(target_os = "linux")]
 mod harness;
@@ -7,3 +8,5 @@ mod netns;
 #[cfg(target_os = "linux")]
 mod netns_cluster;
 mod roles;
+#[cfg(target_os = "linux")]
+mod ssh;

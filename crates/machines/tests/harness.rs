@@ -10,6 +10,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use settled_apiserver::{Config, Server};
 use settled_controller::Clock;
+use settled_controller::metrics::Metrics;
 use settled_machines::controllers::{self, Options};
 use settled_machines::crds::definitions;
 use settled_machines::provider::{Provider, Registry};
@@ -27,6 +28,7 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) cloud: Shared,
     pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
     pub(crate) server: Server,
     tasks: JoinSet<()>,
     latency: Latency,
@@ -57,7 +59,15 @@ impl World {
         for definition in definitions(&[provider.schema()]) {
             crds.create(&PostParams::default(), &definition).await.expect("a valid CRD");
         }
-        let mut world = Self { client, cloud, clock, server, tasks: JoinSet::new(), latency };
+        let mut world = Self {
+            client,
+            cloud,
+            clock,
+            metrics: Metrics::new(),
+            server,
+            tasks: JoinSet::new(),
+            latency,
+        };
         world.pass(1).await;
         world.restart();
         world
@@ -73,6 +83,7 @@ impl World {
         let registry = Registry::new([Arc::new(provider) as Arc<dyn Provider>]).expect("a schema");
         let mut options = Options::new(registry);
         options.clock = self.clock.clone();
+        options.metrics = self.metrics.clone();
         let client = self.client.clone();
         self.tasks.spawn(async move { controllers::run(client, options).await.expect("caches") });
     }

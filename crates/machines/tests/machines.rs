@@ -290,3 +290,45 @@ async fn what_a_provider_refuses_for_good_is_reported_once() {
     assert_eq!(world.get("Machine", "a").await, None);
     assert!(world.hosts().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_begins_and_what_is_wrong_is_recorded() {
+    let world = World::start(Latency::CLOUD).await;
+    world.create(machine("a", "v1.36.0")).await;
+    let mut broken = machine("b", "v1.36.0");
+    broken["spec"]["providerSpec"]["value"]["createError"] = "CreateError".into();
+    world.create(broken).await;
+    world.pass(60).await;
+    world.patch("Machine", "a", kubelet("v1.37.0")).await;
+    world.pass(60).await;
+    world.patch("Machine", "a", json!({"spec": {"providerSpec": config("debian-13")}})).await;
+    world.pass(60).await;
+    let events: kube::Api<k8s_openapi::api::events::v1::Event> =
+        kube::Api::default_namespaced(world.client.clone());
+    let events = events.list(&Default::default()).await.expect("a list").items;
+    let mut found: Vec<String> = events
+        .iter()
+        .map(|event| {
+            let text = |field: &Option<String>| field.clone().unwrap_or_default();
+            let name = event.regarding.as_ref().and_then(|object| object.name.clone());
+            format!("{} {} {}", text(&name), text(&event.type_), text(&event.reason))
+        })
+        .collect();
+    found.sort();
+    let expected = [
+        "a Normal Draining",
+        "a Normal Draining",
+        "a Normal Replacing",
+        "a Normal UpdatingInPlace",
+        "b Warning CreateError",
+    ];
+    assert_eq!(found, expected);
+    let metrics = world.metrics.encode().expect("text");
+    for line in [
+        "controller_runtime_reconcile_total{controller=\"machine-controller\",result=\"success\"}",
+        "controller_runtime_max_concurrent_reconciles{controller=\"orphan-collector\"} 32",
+        "workqueue_depth{name=\"machineset-controller\"} 0",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}

@@ -1,1 +1,31 @@
-//! Provider of a pool of hosts that are reached by SSH.
+//! Pool of hosts that are reached by SSH: claim, prepare, upgrade, clean, release.
+
+mod artifacts;
+mod config;
+mod join;
+#[cfg(unix)]
+pub mod openssh;
+mod plan;
+mod pool;
+mod probe;
+mod program;
+mod provider;
+mod secret;
+mod transport;
+
+pub use config::{API_VERSION, KIND};
+pub use join::{AgentJoin, Files, Join};
+pub use pool::{PoolError, SecretKeys};
+pub use program::{Command, ExitCode, Input, Inspection, Inventory, Output, Owner, Verb};
+pub use provider::{Options, SshProvider};
+pub use secret::Secret;
+pub use transport::{Keys, Target, Transport, TransportError};
+
+/// Format of the configuration of Machines.
+#[must_use]
+pub fn format() -> settled_machines::crds::ConfigSchema {
+    config::schema()
+}
+
+/// Directory on the hosts.
+pub const DIRECTORY: &str = "/var/lib/settled";

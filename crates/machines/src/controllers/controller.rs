@@ -9,15 +9,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::runtime::events::EventType;
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use settled_controller::events::Recorder;
+use settled_controller::metrics::Metrics;
 use settled_controller::queue::{Backoff, Queue};
 use settled_controller::status::{Outcome, StatusWriter, WriteError};
 use settled_controller::worker::{self, Next};
 use settled_controller::{Clock, ObjectKey, ResourceVersion, finalizer};
 
+use super::events;
 use super::informers::{AnyChange, Informed, Informers};
 use super::meta;
 use super::remote::Remotes;
@@ -110,6 +114,8 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     /// Keys that are reconciled at the same time, by each controller.
     pub(super) workers: usize,
+    pub(super) metrics: Metrics,
+    pub(super) events: Recorder,
 }
 
 /// What a controller works with.
@@ -118,6 +124,7 @@ pub(super) struct Context {
     pub(super) informers: Arc<Informers>,
     pub(super) remotes: Remotes,
     pub(super) clock: Clock,
+    events: Recorder,
     written: Mutex<HashMap<ObjectKey, Vec<Written>>>,
     manager: &'static str,
 }
@@ -170,6 +177,14 @@ impl Context {
         Api::namespaced(self.client.clone(), namespace)
     }
 
+    /// Records an Event about an object.
+    pub(super) fn record<K>(&self, object: &K, type_: EventType, reason: &str, action: &str, note: &str)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        self.events.record(events::event(type_, reason, action, note), object.object_ref(&()));
+    }
+
     /// Writes a status, if it differs.
     pub(super) async fn write_status<K, S>(
         &self,
@@ -185,6 +200,11 @@ impl Context {
         let status = serde_json::to_value(status).unwrap_or_default();
         if let Outcome::Written { resource_version } = writer.write(observed, |_| Ok(status.clone())).await? {
             self.wrote::<K>(key, &resource_version);
+            if let Some((reason, message)) = events::stalled(&status)
+                && events::stalled(&json!(observed)["status"]) != Some((reason, message))
+            {
+                self.record(observed, EventType::Warning, reason, "Reconcile", message);
+            }
         }
         Ok(())
     }
@@ -350,6 +370,7 @@ pub(super) fn start<C: Controller>(controller: C, shared: &Shared) -> Running {
         informers: shared.informers.clone(),
         remotes: shared.remotes.clone(),
         clock: shared.clock.clone(),
+        events: shared.events.clone(),
         written: Mutex::default(),
         manager: C::NAME,
     });
@@ -362,6 +383,8 @@ pub(super) fn start<C: Controller>(controller: C, shared: &Shared) -> Running {
         }
     };
     let workers = shared.workers;
+    shared.metrics.queue(C::NAME, &queue);
+    let metrics = shared.metrics.controller(C::NAME, workers);
     let work = async move {
         let reconcile = |key: ObjectKey| {
             let (controller, context) = (controller.clone(), context.clone());
@@ -370,7 +393,7 @@ pub(super) fn start<C: Controller>(controller: C, shared: &Shared) -> Running {
                 controller.reconcile(&key, &context).await
             }
         };
-        worker::run(&queue, workers, None, reconcile).await;
+        worker::run(&queue, workers, Some(&metrics), reconcile).await;
     };
     Running { wake: Box::new(wake), work: Box::pin(work) }
 }

@@ -11,6 +11,7 @@ use settled_controller::status::StatusWriter;
 use settled_controller::worker::Next;
 
 use super::controller::{Context, Controller, Error, Shared, status_writer};
+use super::events;
 use super::informers::{AnyChange, Informers};
 use super::meta;
 use super::place::Place;
@@ -165,7 +166,11 @@ impl Machines {
         let observed = observed.unwrap_or(machine);
         let generation = machine.metadata.generation;
         let Some(status) = with_conditions(observed, generation, decision, context)? else { return Ok(()) };
-        context.write_status(key, &self.status, observed, &status).await
+        context.write_status(key, &self.status, observed, &status).await?;
+        for (type_, reason, action, note) in events::begun(observed.status.as_ref(), decision) {
+            context.record(observed, type_, reason, action, &note);
+        }
+        Ok(())
     }
 }
 
@@ -366,6 +371,7 @@ impl Controller for Machines {
             machine: key.to_string(),
             generation: machine.metadata.generation.unwrap_or_default(),
             desired,
+            last_host: machine.status.as_ref().and_then(|status| status.host.clone()),
         });
         let known = Known { entry: entry.ok(), host_key, request, node, place };
         // What the action is permitted by is stored before it is performed. If it is stored already, the status is written once, with the result.

@@ -6,6 +6,8 @@ use futures::StreamExt as _;
 use kube::Client;
 use settled_controller::Clock;
 use settled_controller::cache::CacheClosed;
+use settled_controller::events::Recorder;
+use settled_controller::metrics::Metrics;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -22,6 +24,8 @@ use super::remote::{Connector, Remotes};
 use super::remote_clusters::RemoteClusters;
 use crate::provider::Registry;
 
+/// `reportingController` of Events.
+const REPORTER: &str = "cluster.settled.dev/machine-controllers";
 /// How many changes of remote clusters may wait.
 const REMOTE_CHANGES: usize = 1024;
 
@@ -37,13 +41,21 @@ pub struct Options {
     pub connector: Connector,
     /// How many objects each controller reconciles at the same time.
     pub workers: usize,
+    /// Metrics of the process: queues and reconciles, by controller.
+    pub metrics: Metrics,
 }
 
 impl Options {
-    /// With these providers, the system's clock and 32 workers for each controller.
+    /// With these providers, the system's clock, 32 workers for each controller, and metrics of their own.
     #[must_use]
     pub fn new(registry: Registry) -> Self {
-        Self { registry, clock: Clock::system(), connector: Connector::default(), workers: 32 }
+        Self {
+            registry,
+            clock: Clock::system(),
+            connector: Connector::default(),
+            workers: 32,
+            metrics: Metrics::new(),
+        }
     }
 }
 
@@ -52,13 +64,14 @@ impl Options {
 /// # Errors
 /// A cache ended before it was complete, which only happens when the runtime shuts down.
 pub async fn run(client: Client, options: Options) -> Result<(), CacheClosed> {
-    let Options { registry, clock, connector, workers } = options;
+    let Options { registry, clock, connector, workers, metrics } = options;
     let informers = Arc::new(Informers::start(&client));
     let (sender, mut remote) = mpsc::channel(REMOTE_CHANGES);
     let remotes = Remotes::new(connector, clock.clone(), sender);
     let mut changes = informers.changes();
     informers.ready().await?;
-    let shared = Shared { client, informers, remotes, clock, workers };
+    let events = Recorder::new(client.clone(), REPORTER, clock.clone());
+    let shared = Shared { client, informers, remotes, clock, workers, metrics, events };
     let running: Vec<Running> = vec![
         controller::start(RemoteClusters, &shared),
         controller::start(Clusters::new(&shared, registry.clone()), &shared),

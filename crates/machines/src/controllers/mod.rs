@@ -2,6 +2,7 @@
 
 mod cluster;
 mod controller;
+mod events;
 mod health_check;
 mod informers;
 mod machine;

@@ -204,6 +204,15 @@ fn with_host(mut draft: Draft<'_>, host: &Host) -> Decision {
     draft.status.versions = Some(host.versions.clone());
     record_facts(&mut draft.status, host);
     draft.status.provisioning_since.get_or_insert_with(|| whole_second(now));
+    let is_creating = host.state == HostState::Creating;
+    if host.pool_host.is_some() {
+        draft.status.host.clone_from(&host.pool_host);
+    }
+    if is_creating && draft.status.error_reason == Some(ErrorReason::CreateError) && is_decided(&draft) {
+        draft.find(MachineCondition::NodeReady, false, "Creating", "");
+        draft.find(MachineCondition::UpToDate, false, "Creating", "");
+        return refused_host(draft, ErrorReason::CreateError, None);
+    }
     if matches!(
         draft.status.error_reason,
         Some(ErrorReason::CreateError | ErrorReason::InsufficientResources)
@@ -218,7 +227,8 @@ fn with_host(mut draft: Draft<'_>, host: &Host) -> Decision {
             draft.find(MachineCondition::NodeReady, false, "Creating", "");
             draft.find(MachineCondition::UpToDate, false, "Creating", "");
             draft.reconciling("Creating", "the host is being created");
-            draft.done(Action::None, POLL)
+            // A creation that has several steps goes on.
+            draft.done(Action::Create, POLL)
         }
         HostState::Updating => {
             draft.phase(MachinePhase::Updating);
@@ -287,7 +297,7 @@ fn running(mut draft: Draft<'_>) -> Decision {
         }
         Some(Plan::InPlace { steps, disruptive }) => {
             let Some(step) = steps.first().cloned() else { return settled(draft) };
-            if draft.status.error_reason == Some(ErrorReason::UpdateError) && is_refused_update(&draft) {
+            if draft.status.error_reason == Some(ErrorReason::UpdateError) && is_decided(&draft) {
                 let message = draft.status.error_message.clone().unwrap_or_default();
                 draft.find(MachineCondition::UpToDate, false, "UpdateError", message.clone());
                 observe_node(&mut draft);
@@ -313,8 +323,8 @@ fn running(mut draft: Draft<'_>) -> Decision {
     }
 }
 
-/// Whether an update to this generation was refused.
-fn is_refused_update(draft: &Draft<'_>) -> bool {
+/// Whether the recorded error is about this generation.
+fn is_decided(draft: &Draft<'_>) -> bool {
     let machine = draft.facts.machine;
     let recorded = machine.status.as_ref().and_then(|status| status.observed_generation);
     recorded == machine.metadata.generation

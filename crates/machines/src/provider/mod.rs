@@ -78,6 +78,8 @@ pub struct Request {
     pub generation: i64,
     /// What it asks for.
     pub desired: Desired,
+    /// The Host object that it had last, for providers with a pool.
+    pub last_host: Option<String>,
 }
 
 /// What there is for a Machine.
@@ -115,12 +117,14 @@ pub struct Host {
     pub facts: BTreeMap<String, String>,
     /// Name that its Node registers with.
     pub node_name: String,
+    /// The Host object that it is of, in the namespace of its Machine, for providers with a pool.
+    pub pool_host: Option<String>,
 }
 
 /// What a host is doing.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum HostState {
-    /// It is being created; it is worth another look after this time.
+    /// It is being created: [`Provider::create`] is called again until it runs.
     #[default]
     Creating,
     /// It runs.
@@ -243,7 +247,7 @@ pub trait Provider: Send + Sync + 'static {
     /// How a running host gets to what is asked for. Pure: it touches nothing, and depends on its arguments alone.
     fn plan(&self, host: &Host, desired: &Desired) -> Plan;
 
-    /// Creates the host, unless there is one.
+    /// Creates the host, or goes on with its creation. Done if it runs.
     fn create<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Progress, ProviderError>>;
 
     /// Performs one step of an update. One that was performed is not performed again.

@@ -99,6 +99,7 @@ fn view(host: &SimulatedHost, now: Timestamp) -> Host {
             ("size".to_owned(), host.size.clone()),
         ]),
         node_name: host.node_name.clone(),
+        pool_host: None,
     }
 }
 

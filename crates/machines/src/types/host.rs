@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use settled_controller::conditions::{ConditionType, crd};
 
@@ -10,11 +10,11 @@ use super::common::{MachineVersions, ObjectName};
 use super::schemas;
 
 /// Conditions of a Host.
-#[derive(Clone, Copy, ConditionType)]
+#[derive(Clone, Copy, ConditionType, Debug, Eq, PartialEq)]
 pub enum HostCondition {
     /// The host answers.
     Reachable,
-    /// The host is prepared for what claims it.
+    /// The host is prepared for the Machine that has it, or clean and free.
     Prepared,
 }
 
@@ -57,6 +57,10 @@ pub struct HostSpec {
     /// Secret with the private key, in the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<ObjectName>,
+    /// Its public keys: type and key, as lines of `known_hosts` without the name. Nothing is sent to a host with another key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "host_keys")]
+    pub host_keys: Vec<String>,
     /// Whether it may be set up anew for the Machine that has it.
     #[serde(default)]
     pub replace_policy: ReplacePolicy,
@@ -73,13 +77,26 @@ fn root() -> String {
     "root".to_owned()
 }
 
+fn host_keys(_generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 8,
+        "items": {"type": "string", "maxLength": 2048, "pattern": "^[a-z0-9@.-]+ [A-Za-z0-9+/=]+$"},
+    })
+}
+
 /// The Machine that has a Host.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ClaimRef {
     /// Name of the Machine.
     pub name: String,
     /// UID of the Machine.
     pub uid: String,
+    /// When the Machine let go of a Host that could not be cleaned. It is claimed again once it is clean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::optional_time")]
+    pub released_at: Option<Time>,
 }
 
 /// What the controllers report.

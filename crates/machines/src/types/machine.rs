@@ -207,7 +207,7 @@ pub struct MachineStatus {
     /// `apiVersion/kind` of the provider's configuration: who has the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// The Host object that is claimed for the Machine, by providers with a pool.
+    /// The Host object that the Machine has, or had last, with providers of a pool. It is preferred when a Host is claimed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// What runs, as it was observed.
