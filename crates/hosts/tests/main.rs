@@ -6,4 +6,6 @@ mod harness;
 mod netns;
 #[cfg(target_os = "linux")]
 mod netns_cluster;
+#[cfg(target_os = "linux")]
+mod qemu;
 mod roles;
