@@ -62,7 +62,8 @@ impl Place {
         let mut options = Options::new(&self.directory, agent);
         options.prefix = self.prefix.to_owned();
         options.subnet = [10, self.subnet];
-        options.timing = Timing { lease_seconds: 3, renew_millis: 300, start_millis: 10_000 };
+        options.timing =
+            Timing { lease_seconds: 3, renew_millis: 300, start_millis: 10_000, request_millis: 3_000 };
         options
     }
 
@@ -160,7 +161,7 @@ impl World {
         let url: Url = Arc::default();
         let signed = {
             let (server, url) = (server.clone(), url.clone());
-            Signed::new(client.clone(), move |grant| {
+            Signed::new(client, move |grant| {
                 let url = url.get().ok_or("the server does not listen")?;
                 Ok(server.kubeconfig(url, &User::new(grant.user(), [Grant::GROUP]))?)
             })

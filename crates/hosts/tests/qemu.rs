@@ -59,8 +59,8 @@ impl Debian {
             name: name.to_owned(),
             kernel,
             modules: [
-                "drivers/virtio/virtio.ko",
                 "drivers/virtio/virtio_ring.ko",
+                "drivers/virtio/virtio.ko",
                 "drivers/virtio/virtio_pci_legacy_dev.ko",
                 "drivers/virtio/virtio_pci_modern_dev.ko",
                 "drivers/virtio/virtio_pci.ko",
@@ -69,7 +69,7 @@ impl Debian {
                 "drivers/net/virtio_net.ko",
             ]
             .iter()
-            .map(|path| module(&path))
+            .map(module)
             .collect(),
             busybox: self.path("bin/busybox"),
             agent,

@@ -64,7 +64,7 @@ impl Options {
             accelerator: "tcg".to_owned(),
             memory: 512,
             // An emulated machine may need a while for a kubelet.
-            timing: Timing { start_millis: 60_000, ..Timing::default() },
+            timing: Timing { start_millis: 60_000, request_millis: 60_000, ..Timing::default() },
         }
     }
 }
