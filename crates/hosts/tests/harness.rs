@@ -62,7 +62,8 @@ impl Place {
         let mut options = Options::new(&self.directory, agent);
         options.prefix = self.prefix.to_owned();
         options.subnet = [10, self.subnet];
-        options.timing = Timing { lease_seconds: 3, renew_millis: 300, start_millis: 10_000 };
+        options.timing =
+            Timing { lease_seconds: 3, renew_millis: 300, start_millis: 10_000, request_millis: 3_000 };
         options
     }
 
@@ -117,35 +118,77 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) provider: NetnsProvider,
     pub(crate) place: Place,
+    /// The longest that anything is waited for.
+    pub(crate) limit: Duration,
+    registered: Arc<dyn Provider>,
     _server: Server,
     tasks: JoinSet<()>,
 }
 
+type Url = Arc<OnceLock<String>>;
+
 impl World {
+    /// With namespace hosts.
     pub(crate) async fn start(place: Place, change: impl FnOnce(&mut Options)) -> Self {
         let mut options = place.options();
         change(&mut options);
-        let mut config = Config::default();
-        config.certificates.names = vec![format!("10.{}.0.1", place.subnet)];
-        let server = Server::start(config).await.expect("a server");
-        let client = server.client();
-        let url: Arc<OnceLock<String>> = Arc::default();
-        let signed = {
-            let (server, url) = (server.clone(), url.clone());
-            Signed::new(client.clone(), move |grant| {
-                let url = url.get().ok_or("the server does not listen")?;
-                Ok(server.kubeconfig(url, &User::new(grant.user(), [Grant::GROUP]))?)
-            })
-        };
+        let (server, url, signed) = Self::server(&format!("10.{}.0.1", place.subnet)).await;
         let provider = NetnsProvider::new(options, Arc::new(signed));
         let gateway = provider.start_network().await.expect("a network");
         let address = server.listen((gateway, 0).into()).await.expect("a port");
         url.set(format!("https://{address}")).expect("one address");
+        Self::with(place, server, provider.clone(), Arc::new(provider)).await
+    }
+
+    /// With hosts that reach the loopback of this machine by another address.
+    pub(crate) async fn start_with(
+        place: Place,
+        loopback: &str,
+        make: impl FnOnce(Signed) -> Arc<dyn Provider>,
+    ) -> Self {
+        let (server, url, signed) = Self::server(loopback).await;
+        let address = server.listen(([127, 0, 0, 1], 0).into()).await.expect("a port");
+        url.set(format!("https://{loopback}:{}", address.port())).expect("one address");
+        let unused = NetnsProvider::new(place.options(), Arc::new(Offline));
+        Self::with(place, server, unused, make(signed)).await
+    }
+
+    async fn server(name: &str) -> (Server, Url, Signed) {
+        let mut config = Config::default();
+        config.certificates.names = vec![name.to_owned()];
+        let server = Server::start(config).await.expect("a server");
+        let client = server.client();
+        let url: Url = Arc::default();
+        let signed = {
+            let (server, url) = (server.clone(), url.clone());
+            Signed::new(client, move |grant| {
+                let url = url.get().ok_or("the server does not listen")?;
+                Ok(server.kubeconfig(url, &User::new(grant.user(), [Grant::GROUP]))?)
+            })
+        };
+        (server, url, signed)
+    }
+
+    async fn with(
+        place: Place,
+        server: Server,
+        provider: NetnsProvider,
+        registered: Arc<dyn Provider>,
+    ) -> Self {
+        let client = server.client();
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in definitions(&[provider.schema()]) {
+        for definition in definitions(&[registered.schema()]) {
             crds.create(&PostParams::default(), &definition).await.expect("a valid CRD");
         }
-        let mut world = Self { client, provider, place, _server: server, tasks: JoinSet::new() };
+        let mut world = Self {
+            client,
+            provider,
+            place,
+            limit: LIMIT,
+            registered,
+            _server: server,
+            tasks: JoinSet::new(),
+        };
         world.until("Machine", "served", |_| true).await;
         world.restart();
         world
@@ -154,8 +197,7 @@ impl World {
     /// Ends the controllers, as by `kill -9`, and starts them again with nothing in memory.
     pub(crate) fn restart(&mut self) {
         self.tasks.abort_all();
-        let registry =
-            Registry::new([Arc::new(self.provider.clone()) as Arc<dyn Provider>]).expect("a schema");
+        let registry = Registry::new([self.registered.clone()]).expect("a schema");
         let (client, options) = (self.client.clone(), controllers::Options::new(registry));
         self.tasks = JoinSet::new();
         self.tasks.spawn(async move { controllers::run(client, options).await.expect("caches") });
@@ -230,7 +272,7 @@ impl World {
                 let _event = watch.next().await;
             }
         };
-        let result = tokio::time::timeout(LIMIT, wait).await;
+        let result = tokio::time::timeout(self.limit, wait).await;
         let found = || serde_json::to_string_pretty(&last).unwrap_or_default();
         assert!(
             result.is_ok(),

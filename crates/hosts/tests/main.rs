@@ -7,6 +7,8 @@ mod harness;
 mod netns;
 #[cfg(target_os = "linux")]
 mod netns_cluster;
+#[cfg(target_os = "linux")]
+mod qemu;
 mod roles;
 #[cfg(target_os = "linux")]
 mod ssh;

@@ -55,12 +55,14 @@ pub struct Timing {
     pub renew_millis: u64,
     /// How long a new kubelet may take to start, in milliseconds, before the agent steps back.
     pub start_millis: u64,
+    /// How long all requests of a report may take, in milliseconds.
+    pub request_millis: u64,
 }
 
 impl Default for Timing {
     /// As kubelets do it: a Lease of 40 s, renewed each 10 s.
     fn default() -> Self {
-        Self { lease_seconds: 40, renew_millis: 10_000, start_millis: 10_000 }
+        Self { lease_seconds: 40, renew_millis: 10_000, start_millis: 10_000, request_millis: 10_000 }
     }
 }
 

@@ -23,8 +23,6 @@ const MANAGER: &str = "settled-agent";
 const PARENT: Duration = Duration::from_millis(500);
 /// After a request that failed.
 const RETRY: Duration = Duration::from_millis(500);
-/// How long a request may take.
-const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Runs until it is ended, or its supervisor is gone.
 pub(super) fn run(layout: &Layout, version: &str) -> Result<(), AgentError> {
@@ -67,8 +65,8 @@ enum NodeError {
     Request(#[from] kube::Error),
     #[error("the kubeconfig cannot be used: {0}")]
     Kubeconfig(String),
-    #[error("no answer within {TIMEOUT:?}")]
-    Timeout,
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
     #[error("a Node of this name is of another host, {0}")]
     Taken(String),
 }
@@ -97,8 +95,8 @@ impl Kubelet<'_> {
                     }
                 },
             };
-            let result = tokio::time::timeout(TIMEOUT, self.report(&now)).await;
-            match result.unwrap_or(Err(NodeError::Timeout)) {
+            let result = tokio::time::timeout(self.timeout(), self.report(&now)).await;
+            match result.unwrap_or(Err(NodeError::Timeout(self.timeout()))) {
                 Ok(()) => {
                     reported.clear();
                     tokio::time::sleep(renew).await;
@@ -117,14 +115,18 @@ impl Kubelet<'_> {
         }
     }
 
+    const fn timeout(&self) -> Duration {
+        Duration::from_millis(self.settings.timing.request_millis)
+    }
+
     async fn connect(&self) -> Result<Client, NodeError> {
         let failed = |error: &dyn std::error::Error| NodeError::Kubeconfig(error.to_string());
         let kubeconfig = Kubeconfig::read_from(self.layout.kubeconfig()).map_err(|error| failed(&error))?;
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
             .await
             .map_err(|error| failed(&error))?;
-        config.connect_timeout = Some(TIMEOUT);
-        config.read_timeout = Some(TIMEOUT);
+        config.connect_timeout = Some(self.timeout());
+        config.read_timeout = Some(self.timeout());
         Ok(Client::try_from(config)?)
     }
 
