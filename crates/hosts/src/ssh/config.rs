@@ -12,8 +12,9 @@ pub const API_VERSION: &str = "ssh.cluster.settled.dev/v1alpha1";
 /// `kind` of the configuration.
 pub const KIND: &str = "SshMachine";
 
-/// Format of the configuration.
-pub(super) fn schema() -> ConfigSchema {
+/// Format of the configuration of Machines.
+#[must_use]
+pub fn format() -> ConfigSchema {
     let strings = json!({"type": "object", "maxProperties": 16, "additionalProperties": {"type": "string", "maxLength": 63}});
     let requirement = json!({
         "type": "object",

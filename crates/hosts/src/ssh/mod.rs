@@ -13,19 +13,10 @@ mod provider;
 mod secret;
 mod transport;
 
-pub use config::{API_VERSION, KIND};
+pub use config::{API_VERSION, KIND, format};
 pub use join::{AgentJoin, Files, Join};
 pub use pool::{PoolError, SecretKeys};
-pub use program::{Command, ExitCode, Input, Inspection, Inventory, Output, Owner, Verb};
+pub use program::{Command, DIRECTORY, ExitCode, Input, Inspection, Inventory, Output, Owner, Verb};
 pub use provider::{Options, SshProvider};
 pub use secret::Secret;
 pub use transport::{Keys, Target, Transport, TransportError};
-
-/// Format of the configuration of Machines.
-#[must_use]
-pub fn format() -> settled_machines::crds::ConfigSchema {
-    config::schema()
-}
-
-/// Directory on the hosts.
-pub const DIRECTORY: &str = "/var/lib/settled";

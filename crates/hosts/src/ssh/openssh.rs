@@ -21,7 +21,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteEx
 use tokio::process::{Child, ChildStdin, Command as Process};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::program::{Command, Input, Output};
+use super::program::{Command, DIRECTORY, Input, Output};
 use super::transport::{Keys, Target, Transport, TransportError};
 
 /// How much of the output of a command is kept.
@@ -50,7 +50,7 @@ impl Default for OpenSshOptions {
     fn default() -> Self {
         Self {
             program: PathBuf::from("ssh"),
-            directory: super::DIRECTORY.to_owned(),
+            directory: DIRECTORY.to_owned(),
             connect: Duration::from_secs(10),
             alive: Duration::from_secs(5),
             idle: Duration::from_secs(30),

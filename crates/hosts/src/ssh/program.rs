@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use crate::ssh::secret::Secret;
 
+/// Directory on the hosts.
+pub const DIRECTORY: &str = "/var/lib/settled";
+
 /// The program. It comes with each command: nothing of it is installed.
 const PROGRAM: &str = include_str!("host.sh");
 /// How long a command may take that transfers nothing and starts nothing.

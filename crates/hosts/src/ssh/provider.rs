@@ -417,7 +417,7 @@ impl<T: Transport> SshProvider<T> {
 
 impl<T: Transport> Provider for SshProvider<T> {
     fn schema(&self) -> ConfigSchema {
-        config::schema()
+        config::format()
     }
 
     fn validate(&self, desired: &Desired) -> Vec<String> {

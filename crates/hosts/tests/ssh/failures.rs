@@ -47,6 +47,19 @@ async fn delete(provider: &Provider, uid: &str) {
     assert_eq!(observe(provider, uid).await, Ok(Observed::Absent));
 }
 
+/// Probes until something is true: the cache of the provider may not have what the test has just changed.
+async fn probe_until(provider: &Provider, is_true: impl AsyncFn() -> bool) {
+    let began = Instant::now();
+    loop {
+        provider.probe_all().await;
+        if is_true().await {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "not within 20 s");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 fn first() -> Request {
     request("uid-1", desired("v1.36.0"))
 }
@@ -92,8 +105,7 @@ async fn an_unreachable_host_is_left_for_another_one() {
     running(&provider, "uid-1").await;
     assert_eq!(world.reason("Host", "h2", "Ready").await, "AsExpected");
     // The other one is free again as soon as it answers.
-    provider.probe_all().await;
-    assert_eq!(world.reason("Host", "h1", "Prepared").await, "Free");
+    probe_until(&provider, async || world.reason("Host", "h1", "Prepared").await == "Free").await;
     delete(&provider, "uid-1").await;
     sweep(machines);
 }
@@ -121,8 +133,7 @@ async fn a_host_that_is_taken_by_someone_else_is_left_alone() {
     assert_eq!(reason, ErrorReason::InsufficientResources);
     assert!(message.contains("2 Taken, 1 claimed"), "{message}");
     delete(&others, "uid-9").await;
-    provider.probe_all().await;
-    assert_eq!(world.reason("Host", "h1", "Prepared").await, "Free");
+    probe_until(&provider, async || world.reason("Host", "h1", "Prepared").await == "Free").await;
     delete(&provider, "uid-1").await;
     sweep(machines);
 }
@@ -147,10 +158,9 @@ async fn a_refused_key_is_reported() {
     provider.probe_all().await;
     assert!(["KeyRefused", "KeyNotFound"].contains(&world.reason("Host", "h1", "Stalled").await.as_str()));
     world.delete("Secret", "ssh").await;
-    provider.probe_all().await;
-    assert_eq!(world.reason("Host", "h1", "Stalled").await, "KeyNotFound");
+    probe_until(&provider, async || world.reason("Host", "h1", "Stalled").await == "KeyNotFound").await;
     world.set_key(&network.key()).await;
-    provider.probe_all().await;
+    probe_until(&provider, async || world.reason("Host", "h1", "Prepared").await == "Free").await;
     assert_eq!(provider.create(&first()).await, Ok(Progress::Done));
     delete(&provider, "uid-1").await;
     sweep(machines);
@@ -164,14 +174,15 @@ async fn a_wrong_host_key_is_never_trusted() {
     let provider = world.provider();
     for keys in [json!([machines[1].host_key]), json!(null)] {
         world.patch("Host", "h1", json!({"spec": {"hostKeys": keys}})).await;
-        provider.probe_all().await;
+        let stalled = async || world.reason("Host", "h1", "Stalled").await == "HostKeyVerificationFailed";
+        probe_until(&provider, stalled).await;
         let (_, message) = terminal(provider.create(&first()).await);
         assert!(message.contains("HostKeyVerificationFailed"), "{message}");
         assert_eq!(world.reason("Host", "h1", "Stalled").await, "HostKeyVerificationFailed");
     }
     assert!(!machines[0].log().contains("Accepted"), "nothing was sent to it: {}", machines[0].log());
     world.patch("Host", "h1", json!({"spec": {"hostKeys": [machines[0].host_key]}})).await;
-    provider.probe_all().await;
+    probe_until(&provider, async || world.reason("Host", "h1", "Prepared").await == "Free").await;
     assert_eq!(provider.create(&first()).await, Ok(Progress::Done));
     delete(&provider, "uid-1").await;
     sweep(machines);
@@ -326,8 +337,7 @@ async fn a_host_that_cannot_be_cleaned_stays_unavailable() {
     let (_, message) = terminal(provider.create(&request("uid-2", desired("v1.36.0"))).await);
     assert!(message.contains("1 NotClean"), "{message}");
     machines[0].shell("umount /var/lib/settled/kept");
-    provider.probe_all().await;
-    assert_eq!(world.reason("Host", "h1", "Prepared").await, "Free");
+    probe_until(&provider, async || world.reason("Host", "h1", "Prepared").await == "Free").await;
     assert_eq!(world.claim_of("h1").await, None);
     sweep(machines);
 }
@@ -369,9 +379,7 @@ async fn lost_statuses_are_rebuilt_and_hosts_claimed_again() {
     let before = agent();
     // The status of the Host is lost: what runs is found, and belongs to its Machine again.
     world.patch_status("Host", "h2", json!({"status": null})).await;
-    assert_eq!(observe(&provider, &uid).await, Ok(Observed::Absent));
-    provider.probe_all().await;
-    assert_eq!(world.claim_of("h2").await, Some(uid.clone()));
+    probe_until(&provider, async || world.claim_of("h2").await == Some(uid.clone())).await;
     running(&provider, &uid).await;
     // Before the probe, the Machine claims the Host that it had, and nothing is started again.
     world.patch_status("Host", "h2", json!({"status": null})).await;
@@ -381,8 +389,7 @@ async fn lost_statuses_are_rebuilt_and_hosts_claimed_again() {
     // Without its Machine, it is cleaned.
     world.delete("Machine", "a").await;
     world.patch_status("Host", "h2", json!({"status": null})).await;
-    provider.probe_all().await;
-    assert_eq!(world.reason("Host", "h2", "Prepared").await, "Free");
+    probe_until(&provider, async || world.reason("Host", "h2", "Prepared").await == "Free").await;
     sweep(machines);
 }
 
