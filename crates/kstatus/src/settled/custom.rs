@@ -7,7 +7,7 @@ use super::meanings::{self, Says};
 use super::phases::{Phases, is_task};
 use super::structures::{self, Structures};
 use super::suspension::{Asked, Suspension};
-use super::vocabulary::names_standstill;
+use super::vocabulary::{names_standstill, names_success};
 use crate::fields::Field;
 use crate::node::Kind;
 use crate::reason;
@@ -63,6 +63,14 @@ fn decide(context: &Context<'_, '_>, kind: &[u8], heard: &Heard<'_>, phases: &Ph
     if let Some(word) = phases.still.as_ref().filter(|_| ready.is_none()) {
         return word.verdict(context, Status::Current);
     }
+    // Of a feature, another word may say that it is off.
+    let has_summary = ready.is_some() || heard.done.is_some() || phases.is_any();
+    if let Some(word) = structures.words.still.as_ref().filter(|_| !has_summary) {
+        return word.verdict(context, Status::Current);
+    }
+    if let Some(condition) = heard.ended {
+        return context.decided_by(&condition, || meanings::verdict(Status::Current, &condition));
+    }
     if let Some(condition) =
         heard.working.or_else(|| heard.lacking.filter(|_| ready.is_some() || heard.ready.is_none()))
     {
@@ -74,7 +82,8 @@ fn decide(context: &Context<'_, '_>, kind: &[u8], heard: &Heard<'_>, phases: &Ph
             let word = phases.working.as_ref().filter(|word| word.is_in_hand());
             word.map(|word| word.verdict(context, Status::InProgress))
         };
-        if let Some(verdict) = in_hand(phases).or_else(|| in_hand(&structures.words)) {
+        let progress = in_hand(phases).or_else(|| in_hand(&structures.words));
+        if let Some(verdict) = progress.or_else(|| structures.differences(context)) {
             return verdict;
         }
         return context.decided_by(&ready, || {
@@ -108,6 +117,9 @@ fn without_summary(
     }
     let is_summarized = heard.done.is_some() || phases.done.is_some();
     if let Some(verdict) = structures.progress(context, !is_summarized) {
+        return Some(verdict);
+    }
+    if let Some(verdict) = structures.differences(context) {
         return Some(verdict);
     }
     if heard.done.is_none()
@@ -153,6 +165,7 @@ struct Heard<'a> {
     waiting: Option<Condition<'a>>,
     lacking: Option<Condition<'a>>,
     done: Option<Condition<'a>>,
+    ended: Option<Condition<'a>>,
     part: Option<Condition<'a>>,
     parts: usize,
     correct: Option<Condition<'a>>,
@@ -194,10 +207,11 @@ impl<'a> Heard<'a> {
                     heard.wrong.get_or_insert((condition, class));
                 }
                 // A task that runs is on the way.
-                Says::Done
-                    if is_task(kind) && (condition.is_type("Running") || condition.is_type("Active")) =>
-                {
+                Says::Done if is_task(kind) && is_running(&condition) => {
                     heard.waiting.get_or_insert(condition);
+                }
+                Says::Ended => {
+                    heard.ended.get_or_insert(condition);
                 }
                 Says::Done => {
                     heard.done.get_or_insert(condition);
@@ -254,6 +268,10 @@ impl<'a> Heard<'a> {
             Verdict::new(Status::Current, basis, reason::SUSPENDED, condition.describe())
         }))
     }
+}
+
+fn is_running(condition: &Condition<'_>) -> bool {
+    (condition.is_type("Running") || condition.is_type("Active")) && !condition.has_reason(names_success)
 }
 
 fn no_evidence(context: &Context<'_, '_>) -> Verdict {

@@ -12,6 +12,8 @@ use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 pub(super) enum Says {
     /// All is well, as far as this condition goes.
     Done,
+    /// A task has ended with success.
+    Ended,
     /// A part is well.
     Part,
     /// The object is found correct, which is all that a configuration object gets.
@@ -39,6 +41,8 @@ type Meaning = (Says, Says);
 const STATE: Meaning = (Says::Done, Says::Working);
 /// An aspect of it is there; it may not be needed.
 const ASPECT: Meaning = (Says::Done, Says::Waiting);
+/// A part of it is there.
+const PART: Meaning = (Says::Nothing, Says::Lacking);
 /// The spec is accepted; a rejection needs a change of the object or of an object that it references.
 const ACCEPTANCE: Meaning = (Says::Done, Says::Wrong(FailureClass::Configuration));
 /// A step on the way: True is not the end of it.
@@ -48,7 +52,7 @@ const CHECK: Meaning = (Says::Nothing, Says::Wrong(FailureClass::Configuration))
 /// A check of what the object says.
 const CORRECTNESS: Meaning = (Says::Correct, Says::Wrong(FailureClass::Configuration));
 /// The end of a task: False is the end without success, as in Tekton and Knative.
-const END: Meaning = (Says::Done, Says::Over(FailureClass::Job));
+const END: Meaning = (Says::Ended, Says::Over(FailureClass::Job));
 /// Abnormal when True, for good.
 const FAILURE: Meaning = (Says::Over(FailureClass::Other), Says::Nothing);
 /// Abnormal when True, for now.
@@ -144,6 +148,7 @@ static MEANINGS: WordTable<Meaning> = WordTable::new(&[
     ("Unavailable", ABNORMAL),
     ("Unhealthy", ABNORMAL),
     ("UpToDate", STATE),
+    ("Updated", PART),
     ("Updating", PROGRESS),
     ("Upgrading", PROGRESS),
     ("Valid", CORRECTNESS),
@@ -240,6 +245,7 @@ const PARTS: &[&str] = &[
     "resolved",
     "synced",
     "synchronized",
+    "updated",
     "valid",
     "validated",
     "verified",
@@ -298,7 +304,7 @@ fn with_truth((when_true, when_false): Meaning, truth: Truth) -> Says {
         // If False is abnormal, Unknown means that the controller is still reconciling.
         Truth::Unknown if when_true == Says::Working => Says::Waiting,
         Truth::Unknown if when_false == Says::Nothing => Says::Nothing,
-        Truth::Unknown if matches!(when_false, Says::Waiting | Says::Lacking) => Says::Waiting,
+        Truth::Unknown if matches!(when_false, Says::Waiting | Says::Lacking) => when_false,
         Truth::Unknown => Says::Working,
     }
 }
@@ -323,8 +329,12 @@ fn with_reason(says: Says, condition: &Condition<'_>) -> Says {
         Says::Nothing if condition.is_false() && condition.is_type("Progressing") => {
             if condition.has_reason(names_failure) { Says::Wrong(FailureClass::Other) } else { says }
         }
+        // `Paused` with the reason `PausedIOError`.
+        Says::Still if condition.is_true() && condition.has_reason(names_failure) => {
+            Says::Wrong(FailureClass::Other)
+        }
         // `Complete` with the reason `JobFailed`, `Accepted` with the reason `InvalidParameters`.
-        Says::Done if condition.is_true() && condition.has_reason(names_failure) => {
+        Says::Done | Says::Ended if condition.is_true() && condition.has_reason(names_failure) => {
             if ENDS.iter().any(|end| condition.is_type(end)) {
                 Says::Over(FailureClass::Job)
             } else {

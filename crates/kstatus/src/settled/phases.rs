@@ -44,6 +44,11 @@ impl<'a> Phases<'a> {
         phases
     }
 
+    /// Whether one of them says how the object is.
+    pub(super) fn is_any(&self) -> bool {
+        self.working.is_some() || self.running.is_some() || self.done.is_some()
+    }
+
     /// Adds a word; whether it is understood.
     pub(super) fn add(&mut self, key: Cow<'a, str>, text: Cow<'a, str>, kind: &[u8]) -> bool {
         let Some((known, sense)) = vocabulary::sense(&text) else { return false };

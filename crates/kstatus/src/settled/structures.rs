@@ -20,6 +20,8 @@ pub(super) struct Structures<'a> {
     /// Whether one of them is not understood.
     has_strange_word: bool,
     booleans: Booleans<'a>,
+    versions: Versions<'a>,
+    counts: Counts<'a>,
     ratio: Option<Node<'a>>,
     members: Option<Member<'a>>,
     parents: Option<Node<'a>>,
@@ -36,6 +38,34 @@ struct Booleans<'a> {
     still: Option<Cow<'a, str>>,
     missing: Option<Cow<'a, str>>,
     good: Option<Cow<'a, str>>,
+}
+
+/// The versions that a status names.
+#[derive(Default)]
+struct Versions<'a> {
+    current: Option<Node<'a>>,
+    desired: Option<Node<'a>>,
+}
+
+/// The first numbers of what is ready, and of what the status wants, with their keys.
+#[derive(Default)]
+struct Counts<'a> {
+    ready: Option<(Cow<'a, str>, i64)>,
+    desired: Option<(Cow<'a, str>, i64)>,
+}
+
+impl<'a> Counts<'a> {
+    fn add(&mut self, key: Cow<'a, str>, value: i64) {
+        let is_compound = |start: &str| key.len() > start.len() && key.starts_with(start);
+        let slot = if is_compound("desired") {
+            &mut self.desired
+        } else if is_compound("ready") {
+            &mut self.ready
+        } else {
+            return;
+        };
+        slot.get_or_insert((key, value));
+    }
 }
 
 /// The worst of the members of an object.
@@ -64,10 +94,15 @@ impl<'a> Structures<'a> {
                         }
                     } else if key.is("ready") {
                         found.ratio = Some(value);
+                    } else if key.is("currentVersion") {
+                        found.versions.current = Some(value);
+                    } else if key.is("desiredVersion") || key.is("targetVersion") {
+                        found.versions.desired = Some(value);
                     } else if !is_summary(&key.text()) && is_state(&key.text()) {
                         found.add_word(key.text(), value, kind);
                     }
                 }
+                Kind::Int => found.counts.add(key.text(), value.as_int().unwrap_or_default()),
                 Kind::Bool => found.booleans.add(key.text(), value.as_bool() == Some(true)),
                 Kind::Map | Kind::List => found.add_structure(context, key.text(), value, kind),
                 _ => {}
@@ -184,6 +219,30 @@ impl<'a> Structures<'a> {
             })
     }
 
+    /// What is on its way while a summary says that all is well: replicas of an older revision, another version, fewer
+    /// ready than the status itself wants.
+    pub(super) fn differences(&self, context: &Context<'_, '_>) -> Option<Verdict> {
+        if let Some(updated) = count(context, Field::UpdatedReplicas)
+            && let Some(wanted) =
+                count(context, Field::SpecReplicas).or_else(|| count(context, Field::Replicas))
+            && updated < wanted
+        {
+            return Some(outstanding("LessUpdated", "Updated", updated, wanted));
+        }
+        let version = |node: Option<Node<'a>>| node.and_then(Node::as_str).filter(|text| !text.is_empty());
+        if let (Some(current), Some(desired)) =
+            (version(self.versions.current), version(self.versions.desired))
+            && current != desired
+        {
+            let message = text!("version {current} is to become {desired}");
+            return Some(Verdict::new(Status::InProgress, Basis::PhaseWord, "VersionDiffers", message));
+        }
+        let (have, wanted) = (self.counts.ready.as_ref()?, self.counts.desired.as_ref()?);
+        // `readyWorkerReplicas` of `desiredWorkerReplicas`
+        let is_pair = have.0.strip_prefix("ready") == wanted.0.strip_prefix("desired");
+        (is_pair && have.1 < wanted.1).then(|| outstanding("LessReady", &have.0, have.1, wanted.1))
+    }
+
     /// What says that the object is done, without a summary.
     pub(super) fn success(&self, context: &Context<'_, '_>) -> Option<Verdict> {
         self.of_parents(context, Status::Current)
@@ -239,7 +298,7 @@ impl<'a> Structures<'a> {
             let slot = match says {
                 Some(Says::Over(_) | Says::Wrong(_)) => &mut refused,
                 Some(Says::Working | Says::Waiting | Says::Lacking) => &mut working,
-                Some(Says::Done) => &mut done,
+                Some(Says::Done | Says::Ended) => &mut done,
                 _ => continue,
             };
             slot.get_or_insert(condition);
@@ -274,6 +333,7 @@ impl<'a> Booleans<'a> {
             "installed",
             "provisioned",
             "ready",
+            "successful",
             "synced",
             "valid",
         ];
@@ -365,7 +425,7 @@ fn conditions_say<'a>(context: &Context<'_, 'a>, part: Node<'a>) -> Option<(Sens
         let sense = match says {
             Some(Says::Over(_) | Says::Wrong(_)) => Sense::Wrong,
             Some(Says::Working | Says::Waiting | Says::Lacking) => Sense::Working,
-            Some(Says::Done) => Sense::Done,
+            Some(Says::Done | Says::Ended) => Sense::Done,
             Some(Says::Still) => Sense::Still,
             _ => continue,
         };
