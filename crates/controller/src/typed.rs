@@ -218,7 +218,9 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.node.kind() {
             Kind::List => {
-                visitor.visit_seq(Items { elements: self.node.elements(), read: 0, levels: self.inside()? })
+                let levels = self.inside()?;
+                let count = self.node.elements().count();
+                visitor.visit_seq(Items { elements: self.node.elements(), count, read: 0, levels })
             }
             _ => Err(self.unexpected(&visitor)),
         }
@@ -284,6 +286,8 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 /// The elements of a list.
 struct Items<'de> {
     elements: Elements<'de>,
+    /// How many there are. Lists that grow while they are read take up to four times their space, for as long as they are kept.
+    count: usize,
     read: usize,
     levels: u8,
 }
@@ -305,6 +309,10 @@ impl<'de> SeqAccess<'de> for Items<'de> {
             Ok(value) => Ok(Some(value)),
             Err(error) => Err(self.within(&error)),
         }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.count - self.read)
     }
 }
 

@@ -68,6 +68,9 @@ struct Line {
     line: OnceLock<Bytes>,
 }
 
+/// What a line has around the stored bytes of an object: about so much.
+const LINE_AROUND: usize = 128;
+
 /// Lines to be sent. A single one that is shared is not copied.
 #[derive(Default)]
 struct Chunk {
@@ -357,7 +360,8 @@ impl WatchStream {
         match shared.filter(|shared| shared.api_version == self.definition.api_version()) {
             Some(shared) => {
                 let line = shared.line.get_or_init(|| {
-                    let mut line = Vec::new();
+                    // It is kept as long as the history: no larger than needed.
+                    let mut line = Vec::with_capacity(entry.value().len() + LINE_AROUND);
                     push_stored(&mut line, &self.definition, kind, entry, revision);
                     line.into()
                 });

@@ -48,7 +48,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event as ApiEvent;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::events::{Event, Reporter};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource as _};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -226,7 +226,15 @@ impl Writer {
                 result => return result.map(drop),
             }
         }
-        match events.create(&PostParams::default(), event).await {
+        let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
+        let path = ApiEvent::url_path(&(), Some(namespace));
+        let mut request = kube::core::Request::new(path)
+            .create(&PostParams::default(), body)
+            .map_err(kube::Error::BuildRequest)?;
+        // The span name of `Api::create`.
+        request.extensions_mut().insert("create");
+        // The response has nothing that is not known: it is not read.
+        match self.client.request_text(request).await {
             // The response to an earlier attempt was lost.
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
             result => result.map(drop),
