@@ -41,6 +41,10 @@ components! {
     CronJobs = "cronjobs",
     /// EndpointSlices of Services.
     EndpointSlices = "endpointslices",
+    /// Endpoints of Services, beside their EndpointSlices.
+    Endpoints = "endpoints",
+    /// EndpointSlices of Endpoints that others write.
+    EndpointSliceMirroring = "endpointslicemirroring",
     /// Volumes of claims.
     Volumes = "volumes",
     /// Addresses of Services, Ingresses and Gateways.

@@ -16,6 +16,8 @@ use crate::component::{Component, Components};
 use crate::controller::{self, Running, Shared};
 use crate::customs::{self, Customs};
 use crate::endpoints::EndpointSlices;
+use crate::endpoints::legacy::Endpoints;
+use crate::endpoints::mirror::EndpointSliceMirroring;
 use crate::informers::Informers;
 use crate::kubelet::Kubelet;
 use crate::kubelet::logs::LogSource;
@@ -131,6 +133,8 @@ impl Simulator {
         run(Component::Jobs, &|| controller::start(Jobs, &shared));
         run(Component::CronJobs, &|| controller::start(CronJobs, &shared));
         run(Component::EndpointSlices, &|| controller::start(EndpointSlices::new(), &shared));
+        run(Component::Endpoints, &|| controller::start(Endpoints::new(&shared), &shared));
+        run(Component::EndpointSliceMirroring, &|| controller::start(EndpointSliceMirroring, &shared));
         run(Component::Volumes, &|| controller::start(Binder::new(&shared), &shared));
         run(Component::Volumes, &|| controller::start(VolumePhases::new(&shared), &shared));
         run(Component::Volumes, &|| controller::start(Provisioner::new(&shared), &shared));

@@ -136,6 +136,67 @@ fn no_fault_leaves_endpoints_wrong() {
     assert_clean("endpointslices", &scenario, 60);
 }
 
+#[test]
+fn no_fault_leaves_endpoints_of_a_service_behind() {
+    let ready = |status: &str| json!([{"type": "Ready", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let web = |name: &str, address: &str, status: &str| {
+        let mut pod = pod(name, "a");
+        pod["spec"]["nodeName"] = "a".into();
+        pod["status"] = json!({"phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "conditions": ready(status)});
+        pod
+    };
+    let service = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80}]},
+        })
+    };
+    let scenario = Scenario::new("endpoints")
+        .object(node("a"))
+        .object(web("one", "10.1.0.1", "True"))
+        .object(web("two", "10.1.0.2", "False"))
+        .object(service("stays"))
+        .object(service("goes"))
+        .patch_status("v1", "Pod", "default/two", json!({"conditions": ready("True")}))
+        .delete("v1", "Service", "default/goes")
+        .ignore("/metadata/annotations")
+        .finally("the Service has both addresses, and the other one nothing", |view| {
+            let addresses = |name: &str| {
+                view.get("Endpoints", "default", name)
+                    .map(|one| one["subsets"][0]["addresses"].as_array().map_or(0, Vec::len))
+            };
+            match (addresses("stays"), addresses("goes")) {
+                (Some(2), None) => Ok(()),
+                found => Err(format!("{found:?}")),
+            }
+        });
+    assert_clean("endpoints", &scenario, 40);
+}
+
+#[test]
+fn no_fault_mirrors_endpoints_twice() {
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "db", "namespace": "default"},
+        "spec": {"ports": [{"name": "sql", "port": 5432}]},
+    });
+    let endpoints = json!({
+        "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "db", "namespace": "default"},
+        "subsets": [{"addresses": [{"ip": "192.168.7.1"}], "ports": [{"name": "sql", "port": 5432}]}],
+    });
+    let scenario = Scenario::new("mirrored endpoints")
+        .object(service)
+        .create(endpoints)
+        .patch("v1", "Endpoints", "default/db", json!({"metadata": {"labels": {"team": "a"}}}))
+        .finally("one slice, with the labels", |view| {
+            let slices = view
+                .objects("EndpointSlice")
+                .filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "db");
+            let teams: Vec<_> = slices.map(|slice| slice["metadata"]["labels"]["team"].clone()).collect();
+            if teams == ["a"] { Ok(()) } else { Err(format!("{teams:?}")) }
+        });
+    assert_clean("endpointslicemirroring", &scenario, 40);
+}
+
 fn claim(name: &str, class: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "default"},

@@ -1,6 +1,10 @@
 //! EndpointSlices: the addresses behind each Service, as kube-controller-manager keeps them.
 
+pub(crate) mod legacy;
+pub(crate) mod mirror;
 pub(crate) mod plan;
+mod subsets;
+mod trigger;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -10,6 +14,7 @@ use settled_controller::cache::Change;
 use settled_controller::worker::Next;
 
 use self::plan::{MANAGED_BY, MANAGER, Place, SERVICE_NAME, addresses, plan};
+use self::trigger::TriggerTimes;
 use crate::controller::{Context, Controller, Error};
 use crate::informers::{AnyChange, Informers};
 use crate::meta;
@@ -23,11 +28,12 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// The controller of EndpointSlices.
 pub(crate) struct EndpointSlices {
     services: SelectorIndex,
+    triggers: TriggerTimes,
 }
 
 impl EndpointSlices {
     pub(crate) fn new() -> Self {
-        Self { services: SelectorIndex::default() }
+        Self { services: SelectorIndex::default(), triggers: TriggerTimes::default() }
     }
 
     /// The Services that a changed Pod is behind, or was.
@@ -84,7 +90,10 @@ impl Controller for EndpointSlices {
     }
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Next, Error> {
-        let Some(service) = context.informers.services.get(key) else { return Ok(Next::AwaitChange) };
+        let Some(service) = context.informers.services.get(key) else {
+            self.triggers.forget(key);
+            return Ok(Next::AwaitChange);
+        };
         let is_external =
             service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("ExternalName");
         let Some(wanted) = service_selector(&service).filter(|_| !is_external) else {
@@ -103,7 +112,8 @@ impl Controller for EndpointSlices {
             }
             None => Place::Missing,
         };
-        let plan = plan(&service, &pods, &slices, place);
+        let trigger = self.triggers.next(key, &service, &pods);
+        let plan = plan(&service, &pods, &slices, trigger, place);
         let written = async {
             for slice in &plan.create {
                 context.create(key, slice).await?;

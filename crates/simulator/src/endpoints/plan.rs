@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service, ServicePort};
 use k8s_openapi::api::discovery::v1::{
     Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, ForNode, ForZone,
@@ -23,9 +24,9 @@ pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// This controller.
 pub(crate) const MANAGER: &str = "endpointslice-controller.k8s.io";
 /// Slices of Services without an address.
-const HEADLESS: &str = "service.kubernetes.io/headless";
+pub(super) const HEADLESS: &str = "service.kubernetes.io/headless";
 /// The change that a slice follows.
-const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+pub(super) const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 /// What is known about the Node of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub(crate) struct Plan {
 }
 
 /// Does a Service have an address?
-fn has_address(service: &Service) -> bool {
+pub(super) fn has_address(service: &Service) -> bool {
     let address = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref()).unwrap_or_default();
     !matches!(address, "" | "None")
 }
@@ -65,9 +66,11 @@ fn address_types(service: &Service) -> Vec<&'static str> {
     if types.is_empty() { vec!["IPv4"] } else { types }
 }
 
-/// Is a Pod one that traffic may go to, now or until it is gone? `ShouldPodBeInEndpoints`.
-fn is_endpoint(pod: &Pod) -> bool {
-    !matches!(pods::phase(pod), "Succeeded" | "Failed") && !addresses(pod).is_empty()
+/// Is a Pod one that traffic may go to, now or, where that is included, until it is gone? `ShouldPodBeInEndpoints`.
+pub(super) fn is_endpoint(pod: &Pod, includes_terminating: bool) -> bool {
+    !matches!(pods::phase(pod), "Succeeded" | "Failed")
+        && !addresses(pod).is_empty()
+        && (includes_terminating || !meta::is_deleting(pod))
 }
 
 /// The addresses of a Pod.
@@ -190,17 +193,6 @@ fn new_slice(service: &Service, type_: &str, ports: Vec<EndpointPort>) -> Endpoi
     }
 }
 
-/// When what a slice says has changed: when Pods became ready or not, or the Service was created.
-fn trigger(service: &Service, pods: &[Arc<Pod>]) -> Option<String> {
-    let ready = pods.iter().filter_map(|pod| {
-        let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-        let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
-        ready.last_transition_time.as_ref().map(|time| time.0)
-    });
-    let time = ready.max().or_else(|| service.metadata.creation_timestamp.as_ref().map(|time| time.0))?;
-    Some(time.to_string())
-}
-
 type Key = (Vec<String>, Option<String>);
 
 fn key(endpoint: &Endpoint) -> Key {
@@ -216,11 +208,13 @@ fn port_key(ports: Option<&Vec<EndpointPort>>) -> Vec<String> {
     keys
 }
 
-/// What is to be done for a Service with a selector. `existing` are the slices that this controller manages.
+/// What is to be done for a Service with a selector. `existing` are the slices that this controller manages, `trigger` is the change
+/// that they follow.
 pub(crate) fn plan(
     service: &Service,
     pods: &[Arc<Pod>],
     existing: &[Arc<EndpointSlice>],
+    trigger: Option<Timestamp>,
     place: impl Fn(&str) -> Place,
 ) -> Plan {
     let mut plan = Plan::default();
@@ -231,11 +225,10 @@ pub(crate) fn plan(
         let of_type: Vec<_> = existing.iter().filter(|slice| slice.address_type == *type_).cloned().collect();
         plan_type(&mut plan, service, pods, &of_type, type_, &place);
     }
-    let trigger = trigger(service, pods);
     for slice in plan.create.iter_mut().chain(&mut plan.update) {
         let annotations = slice.metadata.annotations.get_or_insert_default();
-        match &trigger {
-            Some(time) => drop(annotations.insert(TRIGGER.to_owned(), time.clone())),
+        match trigger {
+            Some(time) => drop(annotations.insert(TRIGGER.to_owned(), time.to_string())),
             None => drop(annotations.remove(TRIGGER)),
         }
     }
@@ -256,7 +249,7 @@ fn plan_type(
     let publishes = service.spec.as_ref().and_then(|spec| spec.publish_not_ready_addresses) == Some(true);
     // Endpoints by the numbers of their ports.
     let mut desired: BTreeMap<Vec<String>, (Vec<EndpointPort>, Vec<Endpoint>)> = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| is_endpoint(pod)) {
+    for pod in pods.iter().filter(|pod| is_endpoint(pod, true)) {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
         let place = place(node);
         let ports = ports(service, pod);
@@ -427,7 +420,7 @@ mod tests {
 
     #[test]
     fn endpoints_have_ports_zone_and_conditions() {
-        let plan = plan(&service(json!({})), &[pod(1, "True"), pod(2, "False")], &[], there);
+        let plan = plan(&service(json!({})), &[pod(1, "True"), pod(2, "False")], &[], None, there);
         let [slice] = plan.create.as_slice() else { panic!("{plan:?}") };
         let slice = serde_json::to_value(slice).expect("JSON");
         assert_eq!(slice["ports"], json!([{"name": "http", "port": 8080, "protocol": "TCP"}]));
@@ -444,43 +437,43 @@ mod tests {
     fn the_second_plan_is_empty() {
         let service = service(json!({}));
         let pods: Vec<_> = (1..=250).map(|number| pod(number, "True")).collect();
-        let first = plan(&service, &pods, &[], there);
+        let first = plan(&service, &pods, &[], None, there);
         let sizes: Vec<_> =
             first.create.iter().map(|slice| slice.endpoints.as_ref().map_or(0, Vec::len)).collect();
         assert_eq!(sizes, [100, 100, 50]);
         let slices = stored(first.create);
-        let again = plan(&service, &pods, &slices, there);
+        let again = plan(&service, &pods, &slices, None, there);
         assert!(again.create.is_empty() && again.update.is_empty() && again.delete.is_empty(), "{again:?}");
         // One Pod more goes into the slice that has room, one Pod less takes it out of its own.
         let more: Vec<_> = (1..=251).map(|number| pod(number, "True")).collect();
-        let added = plan(&service, &more, &slices, there);
+        let added = plan(&service, &more, &slices, None, there);
         assert_eq!((added.create.len(), added.update.len(), added.delete.len()), (0, 1, 0));
-        let removed = plan(&service, &pods[1..], &slices, there);
+        let removed = plan(&service, &pods[1..], &slices, None, there);
         assert_eq!((removed.create.len(), removed.update.len(), removed.delete.len()), (0, 1, 0));
     }
 
     #[test]
     fn a_service_without_pods_has_an_empty_slice_that_is_used_later() {
         let service = service(json!({"clusterIP": "None"}));
-        let empty = plan(&service, &[], &[], there);
+        let empty = plan(&service, &[], &[], None, there);
         assert_eq!(empty.create.len(), 1);
         assert_eq!(
             empty.create[0].metadata.labels.as_ref().and_then(|labels| labels.get(HEADLESS)),
             Some(&String::new())
         );
         let slices = stored(empty.create);
-        let again = plan(&service, &[], &slices, there);
+        let again = plan(&service, &[], &slices, None, there);
         assert!(again.create.is_empty() && again.update.is_empty() && again.delete.is_empty(), "{again:?}");
-        let filled = plan(&service, &[pod(1, "True")], &slices, there);
+        let filled = plan(&service, &[pod(1, "True")], &slices, None, there);
         assert_eq!((filled.create.len(), filled.update.len(), filled.delete.len()), (0, 1, 0));
     }
 
     #[test]
     fn pods_of_missing_nodes_are_left_out_unless_all_are_published() {
-        let left_out = plan(&service(json!({})), &[pod(1, "True")], &[], |_| Place::Missing);
+        let left_out = plan(&service(json!({})), &[pod(1, "True")], &[], None, |_| Place::Missing);
         assert_eq!(left_out.skipped, ["web-001"]);
         let publishing = service(json!({"publishNotReadyAddresses": true}));
-        let published = plan(&publishing, &[pod(1, "False")], &[], |_| Place::Missing);
+        let published = plan(&publishing, &[pod(1, "False")], &[], None, |_| Place::Missing);
         let endpoints = published.create[0].endpoints.clone().unwrap_or_default();
         assert_eq!(endpoints[0].conditions.as_ref().and_then(|conditions| conditions.ready), Some(true));
     }
