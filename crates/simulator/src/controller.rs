@@ -220,6 +220,13 @@ impl Context {
     }
 
     /// Sends a request that writes an object, for a key.
+    async fn send<K: Informed>(&self, key: &ObjectKey, request: Prepared) -> Result<(), kube::Error> {
+        let answer = requests::send(&self.client, request).await?;
+        self.wrote(K::INDEX, key, &requests::view(&answer)?.resource_version());
+        Ok(())
+    }
+
+    /// The same, and reads the object of the answer.
     async fn write<K: Informed + DeserializeOwned>(
         &self,
         key: &ObjectKey,
@@ -239,6 +246,19 @@ impl Context {
         let request =
             requests::of::<K>(meta::namespace(object)).create(&self.post(), requests::body(object)?);
         self.write(key, request).await
+    }
+
+    /// Creates an object, for a key. Returns its name.
+    pub(crate) async fn create_named<K>(&self, key: &ObjectKey, object: &K) -> Result<String, kube::Error>
+    where
+        K: Informed + Serialize,
+    {
+        let request =
+            requests::of::<K>(meta::namespace(object)).create(&self.post(), requests::body(object)?);
+        let answer = requests::send(&self.client, request).await?;
+        let object = requests::view(&answer)?;
+        self.wrote(K::INDEX, key, &object.resource_version());
+        Ok(object.name().into_owned())
     }
 
     fn patched<K: Informed>(&self, observed: &K, patch: &Patch<Value>) -> Prepared {
@@ -354,13 +374,48 @@ impl Context {
 
     /// Replaces the status of an object as Go's `UpdateStatus` does: all of it, in the order given, with the annotations where the kind
     /// permits that. For statuses whose order and times matter; the caller compares.
-    pub(crate) async fn update_status<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
+    pub(crate) async fn update_status<K>(&self, key: &ObjectKey, object: &K) -> Result<(), kube::Error>
+    where
+        K: Informed + Serialize,
+    {
+        self.send::<K>(key, self.status_update(object)?).await
+    }
+
+    /// The same. Returns the object as it is stored.
+    pub(crate) async fn updated_status<K>(&self, key: &ObjectKey, object: &K) -> Result<K, kube::Error>
     where
         K: Informed + DeserializeOwned + Serialize,
     {
+        self.write(key, self.status_update(object)?).await
+    }
+
+    fn status_update<K: Informed + Serialize>(&self, object: &K) -> Result<Prepared, kube::Error> {
         let kind = requests::of::<K>(meta::namespace(object));
-        let name = meta::name(object);
-        self.write(key, kind.replace_subresource("status", name, &self.post(), requests::body(object)?)).await
+        let body = requests::body(object)?;
+        Ok(kind.replace_subresource("status", meta::name(object), &self.post(), body))
+    }
+
+    /// Changes fields of a status by a merge patch, unless the object was replaced or written since it was read. Gone is fine.
+    pub(crate) async fn patch_status<K: Informed>(
+        &self,
+        key: &ObjectKey,
+        observed: &K,
+        fields: serde_json::Map<String, Value>,
+    ) -> Result<(), kube::Error> {
+        let version = observed.meta().resource_version.as_deref().unwrap_or_default();
+        let patch = serde_json::json!({
+            "metadata": {"uid": meta::uid(observed), "resourceVersion": version},
+            "status": fields,
+        });
+        let parameters =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        let kind = requests::of::<K>(meta::namespace(observed));
+        let request =
+            kind.patch_subresource("status", meta::name(observed), &parameters, &Patch::Merge(patch));
+        match self.send::<K>(key, request).await {
+            Err(error) if Error::is_code(&error, 404) => Ok(()),
+            sent => sent,
+        }
     }
 
     /// Writes a status if it differs.

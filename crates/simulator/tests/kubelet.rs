@@ -1,8 +1,8 @@
 //! Kubelets: for each file in `tests/kubelet`, the statuses that a Pod goes through and the Events about it.
 //!
 //! A file has sections that begin with `=== NAME`: `objects` (YAML documents; the first Pod is the one that is
-//! followed), `scenario`, `then` (commands: `at 20s create`, with YAML, or `at 20s delete`), `for` (how long it is
-//! followed), `statuses` and `events`: what is expected, from the source of Kubernetes 1.36.
+//! followed), `scenario`, `then` (commands: `at 20s create`, with YAML, `at 20s resize`, with the new spec, `at 20s delete`, or
+//! `at 20s remove NAME` for another Pod), `for` (how long it is followed), `statuses` and `events`: what is expected, from the source of Kubernetes 1.36.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Event as CoreEvent, Pod};
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, LogParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::core::{GroupVersionKind, TypeMeta};
 use kube::discovery::ApiResource;
 use settled_simulator::scenario::Scenario;
@@ -70,6 +70,17 @@ fn container(status: &ContainerStatus) -> String {
     text
 }
 
+/// What a container has, and what it was given if that is something else: ` cpu=1<2`.
+fn resources(status: &ContainerStatus) -> String {
+    let has = status.resources.as_ref().and_then(|resources| resources.requests.clone()).unwrap_or_default();
+    let given = status.allocated_resources.clone().unwrap_or_default();
+    let text = has.iter().map(|(name, has)| match given.get(name) {
+        Some(given) if given != has => format!(" {name}={}<{}", has.0, given.0),
+        _ => format!(" {name}={}", has.0),
+    });
+    text.collect()
+}
+
 /// A line for a status: phase and reason, containers, and the conditions that are not true.
 fn line(pod: &Pod) -> String {
     let status = pod.status.clone().unwrap_or_default();
@@ -83,6 +94,13 @@ fn line(pod: &Pod) -> String {
     let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     for one in containers {
         write!(text, "; {}", container(one)).expect("written");
+        if pod.metadata.generation > Some(1) {
+            text += &resources(one);
+        }
+    }
+    for condition in status.conditions.iter().flatten().filter(|one| one.type_.starts_with("PodResize")) {
+        write!(text, "; {} {}", condition.type_, condition.reason.as_deref().unwrap_or_default())
+            .expect("written");
     }
     for condition in status.conditions.iter().flatten().filter(|condition| condition.status != "True") {
         let short = condition.type_.replace("PodReadyToStartContainers", "Sandbox");
@@ -144,12 +162,22 @@ async fn follow(text: &str) -> (Vec<String>, Vec<String>, Vec<String>) {
         for then in sections.get("then").into_iter().flatten() {
             let (command, yaml) = then.split_once('\n').unwrap_or((then, ""));
             let mut words = command.split_whitespace();
-            let (at, verb) = (words.next().expect("a time"), words.next().expect("a verb"));
+            let (at, verb, other) =
+                (words.next().expect("a time"), words.next().expect("a verb"), words.next());
             if at.trim_end_matches('s').parse::<u64>().expect("seconds") * 4 != quarter {
                 continue;
             }
             if verb == "delete" {
                 pods.delete(&name, &DeleteParams::default()).await.expect("deleted");
+            } else if verb == "remove" {
+                pods.delete(other.expect("a name"), &DeleteParams::default()).await.expect("deleted");
+            } else if verb == "resize" {
+                let mut json = Vec::new();
+                settled_manifest::yaml_to_json(yaml.as_bytes(), &mut json).expect("YAML");
+                let spec: serde_json::Value = serde_json::from_slice(&json).expect("a spec");
+                let patch = Patch::Strategic(serde_json::json!({"spec": spec}));
+                let resized = pods.patch_subresource("resize", &name, &PatchParams::default(), &patch).await;
+                resized.expect("resized");
             } else {
                 for object in documents(yaml) {
                     create(&cluster.client, &object).await;
@@ -223,6 +251,10 @@ golden! {
     post_start_fails,
     evicted,
     annotated,
+    resize,
+    resize_deferred,
+    resize_restarts,
+    resize_fails,
 }
 
 #[tokio::test(start_paused = true)]

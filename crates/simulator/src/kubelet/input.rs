@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodStatus, Secret,
 };
 
+use super::resize::Refusal;
 use crate::scenario::{ContainerScript, Eviction};
 
 /// Objects that a Pod refers to, in its namespace.
@@ -38,6 +39,8 @@ pub(crate) struct Input<'a> {
     /// Since when an image is on the Node.
     pub(crate) image_since: &'a dyn Fn(&str) -> Option<i64>,
     pub(crate) scripts: &'a Scripts,
+    /// Why the Node has no room for what a Pod asks for, beside what its other Pods were given.
+    pub(crate) refuses: &'a dyn Fn(&Pod) -> Option<Refusal>,
     pub(crate) seed: u64,
     /// The last look. Without it (after a restart), Events of the past are not recorded again.
     pub(crate) since: Option<i64>,
@@ -101,6 +104,14 @@ impl Timeline {
             let field_path = path.map(str::to_owned);
             self.events.push(PodEvent { at, is_warning, reason, note: note.into(), field_path });
         }
+    }
+}
+
+impl Timeline {
+    /// An Event of what this look decides, which what is in the status keeps from being decided again.
+    pub(super) fn decided(&mut self, kind: EventKind, note: String) {
+        let EventKind(is_warning, reason) = kind;
+        self.events.push(PodEvent { at: self.now, is_warning, reason, note, field_path: None });
     }
 }
 

@@ -1,11 +1,14 @@
 //! What kubelets remember: addresses and images on Nodes, and when each Pod was looked at. It is rebuilt from the Pods.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 
 use k8s_openapi::api::core::v1::Pod;
+use settled_controller::ObjectKey;
 
 use super::container;
+use super::resize::PENDING;
+use super::status::condition;
 use super::text;
 use crate::meta;
 
@@ -22,6 +25,8 @@ pub(super) struct Memory {
     addresses: HashMap<String, Ipv4Addr>,
     /// Since when a Node has an image.
     images: HashMap<String, HashMap<String, i64>>,
+    /// Pods of a Node whose resize does not fit.
+    deferred: HashMap<String, BTreeSet<ObjectKey>>,
 }
 
 impl Memory {
@@ -36,6 +41,11 @@ impl Memory {
             self.take(uid, address);
         }
         let Some(node) = &spec.node_name else { return };
+        if condition(status, PENDING).is_some() {
+            self.deferred.entry(node.clone()).or_default().insert(meta::key(pod));
+        } else {
+            self.settle(node, pod);
+        }
         let statuses = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
         for known in statuses {
             let Some(since) = container::running_since(known) else { continue };
@@ -48,8 +58,28 @@ impl Memory {
         }
     }
 
+    fn settle(&mut self, node: &str, pod: &Pod) {
+        if let Some(keys) = self.deferred.get_mut(node) {
+            keys.remove(&meta::key(pod));
+            if keys.is_empty() {
+                self.deferred.remove(node);
+            }
+        }
+    }
+
+    /// The Pods on the Node of a Pod whose resize waits for room.
+    pub(super) fn deferred(&self, pod: &Pod) -> Vec<ObjectKey> {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+        let keys = node.and_then(|node| self.deferred.get(node));
+        keys.into_iter().flatten().cloned().collect()
+    }
+
     /// Forgets a Pod that is gone.
-    pub(super) fn forget(&mut self, uid: &str) {
+    pub(super) fn forget(&mut self, pod: &Pod) {
+        let uid = meta::uid(pod);
+        if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()) {
+            self.settle(node, pod);
+        }
         self.looked.remove(uid);
         if let Some(address) = self.addresses.remove(uid) {
             self.owners.remove(&address);

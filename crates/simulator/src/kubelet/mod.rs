@@ -6,24 +6,26 @@ mod image;
 mod input;
 pub(crate) mod logs;
 mod memory;
+mod patch;
 mod probes;
 mod references;
+mod resize;
+mod room;
 mod start;
 mod status;
 mod stop;
 mod sync;
 mod text;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, Secret,
+    ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodStatus, Secret,
 };
 use kube::runtime::events::EventType;
 use settled_controller::ObjectKey;
-use settled_controller::status::StatusWriter;
 use settled_controller::worker::Next;
 
 use crate::controller::{Context, Controller, Error, Shared};
@@ -33,9 +35,10 @@ use crate::scenario::{ContainerScript, NodeScript, PodFacts, PodScript, Scenario
 use input::{Input, Outcome, References, Scripts};
 use memory::Memory;
 
+static NO_STATUS: LazyLock<PodStatus> = LazyLock::new(PodStatus::default);
+
 /// All kubelets.
 pub(crate) struct Kubelet {
-    status: StatusWriter<Pod>,
     scenario: Scenario,
     begin: Timestamp,
     memory: Mutex<Memory>,
@@ -132,8 +135,7 @@ fn scripts(
 
 impl Kubelet {
     pub(crate) fn new(shared: &Shared) -> Self {
-        let status = Context::status_writer(&shared.client, &shared.clock, Self::NAME);
-        Self { status, scenario: shared.scenario.clone(), begin: shared.begin, memory: Mutex::default() }
+        Self { scenario: shared.scenario.clone(), begin: shared.begin, memory: Mutex::default() }
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -182,6 +184,7 @@ impl Kubelet {
             self.memory().image_since(meta::name(node), image)
         };
         let references = Cached { informers, namespace: meta::namespace(pod) };
+        let refuses = |pod: &Pod| room::refusal(pod, node, &informers.pods_on(meta::name(node)));
         let input = Input {
             pod,
             spec,
@@ -190,6 +193,7 @@ impl Kubelet {
             references: &references,
             image_since: &image_since,
             scripts: &scripts,
+            refuses: &refuses,
             seed: self.scenario.seed(),
             since,
             now,
@@ -209,17 +213,21 @@ impl Controller for Kubelet {
     fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey> {
         match change {
             AnyChange::Pod(change) => {
+                let mut memory = self.memory();
                 let Some(pod) = change.new.as_deref() else {
-                    if let Some(old) = &change.old {
-                        self.memory().forget(meta::uid(&**old));
-                    }
-                    return Vec::new();
+                    let Some(old) = &change.old else { return Vec::new() };
+                    memory.forget(old);
+                    return memory.deferred(old);
                 };
                 if pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()).is_none() {
                     return Vec::new();
                 }
-                self.memory().observe(pod);
-                vec![change.key.clone()]
+                memory.observe(pod);
+                // What others no longer need may be enough for a resize.
+                let mut keys = memory.deferred(pod);
+                keys.retain(|key| *key != change.key);
+                keys.push(change.key.clone());
+                keys
             }
             // A Node that is new, or was replaced.
             AnyChange::Node(change) if change.old.is_none() => {
@@ -243,7 +251,11 @@ impl Controller for Kubelet {
         }
         let is_first = self.memory().looked(uid).is_none();
         let (outcome, problem) = self.look(&pod, spec, &node, (&context.informers, now.as_second()));
-        context.write_status(key, &self.status, &pod, &outcome.status).await?;
+        let fields = patch::changed_fields(pod.status.as_ref().unwrap_or(&NO_STATUS), outcome.status)
+            .map_err(kube::Error::SerdeError)?;
+        if !fields.is_empty() {
+            context.patch_status(key, &*pod, fields).await?;
+        }
         // Events of what has been written.
         for event in outcome.events {
             let mut regarding = meta::reference(&*pod);

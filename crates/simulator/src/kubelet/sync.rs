@@ -12,6 +12,7 @@ use super::container;
 use super::input::{EventKind, Input, Outcome, Role, Timeline};
 use super::probes::Run;
 use super::references;
+use super::resize;
 use super::start::{Start, Started};
 use super::status::{self, Containers, Generated, seconds, should_restart, time};
 use super::stop::{self, End};
@@ -35,6 +36,7 @@ struct Look<'a, 'b> {
     input: &'b Input<'a>,
     old: &'b PodStatus,
     timeline: Timeline,
+    resize: resize::Plan,
 }
 
 static NO_SCRIPT: LazyLock<ContainerScript> = LazyLock::new(ContainerScript::default);
@@ -51,7 +53,7 @@ pub(crate) fn sync(input: &Input<'_>) -> Outcome {
         return Outcome { status: old, events: Vec::new(), next: None, delete };
     }
     let timeline = Timeline::new(input.since, input.now);
-    Look { input, old: &old, timeline }.look()
+    Look { input, old: &old, timeline, resize: resize::Plan::default() }.look()
 }
 
 /// When mounts are tried, after the first time: 500 ms, doubled up to 122 s, in whole seconds.
@@ -81,6 +83,10 @@ impl<'a, 'b> Look<'a, 'b> {
             self.timeline.now = shutdown.at;
         }
         let sandbox = self.sandbox(start);
+        if shutdown.is_none() && sandbox.is_some() {
+            let known = self.known();
+            self.resize = resize::plan(self.input, self.old, &known, &mut self.timeline);
+        }
         let mut containers = self.run_all(sandbox);
         if let Some(shutdown) = shutdown {
             (self.timeline.now, self.timeline.next) = (now, None);
@@ -236,6 +242,25 @@ impl<'a, 'b> Look<'a, 'b> {
         known: Option<&ContainerStatus>,
     ) -> Start<'a, 'b> {
         let last = known.and_then(container::last_run);
+        // What is restarted for its new resources does not back off: it is started in the sync that ends it.
+        let is_resized = known.is_some_and(|known| self.restarts_for_resize(container, known));
+        if let Some(last) = last.filter(|_| is_resized) {
+            let base = last.finished_at.as_ref().map_or(base, seconds);
+            let script = script_of(self.input, &container.name);
+            let runs = known.map_or(0, |known| known.restart_count.unsigned_abs() + 1);
+            let visible = i64::MIN;
+            return Start {
+                input: self.input,
+                container,
+                role,
+                script,
+                base,
+                visible,
+                crashed: None,
+                waiting: None,
+                runs,
+            };
+        }
         let crashed = last.zip(known).and_then(|(last, known)| {
             let finished = last.finished_at.as_ref().map(seconds)?;
             Some((finished, container::backoff(known)))
@@ -264,6 +289,14 @@ impl<'a, 'b> Look<'a, 'b> {
         }
     }
 
+    /// Has a container ended because its resources change?
+    fn restarts_for_resize(&self, container: &Container, known: &ContainerStatus) -> bool {
+        let since = status::condition(self.old, resize::IN_PROGRESS)
+            .and_then(|condition| condition.last_transition_time.as_ref())
+            .map(seconds);
+        since.is_some_and(|since| resize::restarts(container, known, since))
+    }
+
     fn first_end(&self, container: &'a Container, role: Role, base: i64) -> i64 {
         self.starts(container, role, (base, base), None).first_end()
     }
@@ -290,10 +323,17 @@ impl<'a, 'b> Look<'a, 'b> {
                 }
                 known.started = Some(started.is_some());
                 known.ready = role != Role::Init && is_ready;
+                if self.resize.is_allocated && known.resources.is_some() {
+                    resize::allocate(container, known);
+                    if self.resize.actuated.is_some() && !resize::needs_restart(container, known) {
+                        resize::actuate(container, known);
+                    }
+                }
                 return started;
             }
             if let Some(terminated) = container::terminated(known)
                 && !should_restart(spec, container, role, terminated.exit_code)
+                && !self.restarts_for_resize(container, known)
             {
                 return None;
             }
@@ -340,7 +380,11 @@ impl<'a, 'b> Look<'a, 'b> {
         let ip = self.old.pod_ip.as_deref().unwrap_or(input.pod_ip);
         let run = Run { container, role, script, started_at, ticks_from: sandbox, restarts, ip };
         let health = run.health(&mut self.timeline, own_at);
-        let Some(kill) = health.kill else { return (own, health.started_at, health.is_ready) };
+        let Some(kill) = health.kill else {
+            let killed = self.kill_for_resize(container, role, started_at, known);
+            let first = own.into_iter().chain(killed).min_by_key(|end| end.at);
+            return (first, health.started_at, health.is_ready);
+        };
         let probe =
             if kill.probe == "liveness" { &container.liveness_probe } else { &container.startup_probe };
         let own_grace = probe.as_ref().and_then(|probe| probe.termination_grace_period_seconds);
@@ -357,6 +401,24 @@ impl<'a, 'b> Look<'a, 'b> {
             stop::kill(&mut self.timeline, (container, role, script), (kill.at, grace, kill.at), note);
         let first = own.filter(|own| own.at <= killed.at).unwrap_or(killed);
         (Some(first), health.started_at, health.is_ready)
+    }
+
+    /// How a container ends whose new resources need a restart.
+    fn kill_for_resize(
+        &mut self,
+        container: &'a Container,
+        role: Role,
+        started_at: i64,
+        known: &ContainerStatus,
+    ) -> Option<End> {
+        let at = self.resize.actuated.filter(|at| started_at < *at)?;
+        if resize::has_resources(container, known) || !resize::needs_restart(container, known) {
+            return None;
+        }
+        let grace = self.input.spec.termination_grace_period_seconds.unwrap_or(GRACE);
+        let script = script_of(self.input, &container.name);
+        let note = format!("Container {} resize requires restart", container.name);
+        Some(stop::kill(&mut self.timeline, (container, role, script), (at, grace, at), note))
     }
 
     /// When the Pod has done its work, or cannot do it any more.
@@ -425,6 +487,10 @@ impl<'a, 'b> Look<'a, 'b> {
         let generated =
             Generated { pod, spec, old: self.old, containers, phase, ready_to_start: sandbox, now };
         let mut conditions = generated.conditions();
+        conditions.retain(|condition| ![resize::PENDING, resize::IN_PROGRESS].contains(&&*condition.type_));
+        if !is_terminal {
+            conditions.extend(self.resize.conditions.iter().cloned());
+        }
         let (mut reason, mut message) = (None, None);
         if self.old.phase.as_deref() == Some(phase) {
             (reason, message) = (self.old.reason.clone(), self.old.message.clone());

@@ -93,6 +93,7 @@ impl ContainerScript {
         or(&mut self.exit, other.exit.as_ref());
         or(&mut self.pre_stop, other.pre_stop.as_ref());
         or(&mut self.stop, other.stop.as_ref());
+        or(&mut self.resize, other.resize.as_ref());
         if self.logs.is_empty() {
             self.logs.clone_from(&other.logs);
         }

@@ -16,7 +16,8 @@ pub use load::{ScenarioError, ScenarioErrors};
 pub use matching::{PodFacts, Unmatched};
 pub use script::{
     AddressScript, Autoscaler, ContainerScript, Eviction, Exit, Hook, ImageScript, Liveness, Metric,
-    NodeScript, PodScript, Pull, PullFailure, ResourceScript, Start, StartFailure, Step, Stop, Unready,
+    NodeScript, PodScript, Pull, PullFailure, Resize, ResourceScript, Start, StartFailure, Step, Stop,
+    Unready,
 };
 pub use values::{After, Delay};
 

@@ -159,6 +159,17 @@ pub struct Stop {
     pub code: Option<i32>,
 }
 
+/// How a container that runs gets other resources.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct Resize {
+    /// How long it takes, after the Node had room for it.
+    pub takes: Option<Delay>,
+    /// The runtime's error. Without it, it succeeds.
+    pub fails: Option<String>,
+}
+
 /// What happens to containers. What selects nothing selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -196,6 +207,8 @@ pub struct ContainerScript {
     pub pre_stop: Option<Hook>,
     /// How it ends when it is asked to.
     pub stop: Option<Stop>,
+    /// How its resources are changed in place.
+    pub resize: Option<Resize>,
     /// What it logs when it starts.
     pub logs: Vec<String>,
 }

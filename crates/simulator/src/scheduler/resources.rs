@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use settled_apimachinery::quantity;
 
@@ -83,13 +83,30 @@ impl Resources {
     }
 }
 
+/// The status of a container, if that is of a kind that can be resized in place.
+fn status_of<'p>(pod: &'p Pod, container: &Container) -> Option<&'p ContainerStatus> {
+    let status = pod.status.as_ref()?;
+    let mut all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    all.find(|status| status.name == container.name && status.resources.is_some())
+}
+
 /// What a Pod requests: the sum of its containers and sidecars, or what its init containers need if that is more, and the
-/// overhead: `resource.PodRequests`. With defaults, containers without a request count for a little CPU and memory.
+/// overhead: `resource.PodRequests`. A container that is resized counts for the most of what it asks for, was given and has. With
+/// defaults, containers without a request count for a little CPU and memory.
 pub(crate) fn requests(pod: &Pod, with_defaults: bool) -> Resources {
     let Some(spec) = &pod.spec else { return Resources::default() };
-    let of = |container: &Container| {
+    let of = |container: &Container, is_resizable: bool| {
         let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
         let mut all = Resources::of(requests);
+        if let Some(status) = status_of(pod, container).filter(|_| is_resizable) {
+            // `determineEffectiveRequests`. Mostly they are the same.
+            let has = status.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+            for amounts in [has, status.allocated_resources.as_ref()] {
+                if amounts != requests {
+                    all.max(&Resources::of(amounts));
+                }
+            }
+        }
         let has = |name: &str| requests.is_some_and(|requests| requests.contains_key(name));
         if with_defaults {
             all.cpu = if has("cpu") { all.cpu } else { DEFAULT.0 };
@@ -99,12 +116,13 @@ pub(crate) fn requests(pod: &Pod, with_defaults: bool) -> Resources {
     };
     let mut sum = Resources::default();
     for container in &spec.containers {
-        sum.add(&of(container), 1);
+        sum.add(&of(container, true), 1);
     }
     let (mut sidecars, mut initial) = (Resources::default(), Resources::default());
     for container in spec.init_containers.iter().flatten() {
-        let requests = of(container);
-        if container.restart_policy.as_deref() == Some("Always") {
+        let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+        let requests = of(container, is_sidecar);
+        if is_sidecar {
             sum.add(&requests, 1);
             sidecars.add(&requests, 1);
             initial.max(&sidecars);
@@ -165,6 +183,21 @@ mod tests {
             "initContainers": [container("3", None), container("1", Some("Always"))],
         });
         assert_eq!(cpu_of(before).cpu, 3000);
+    }
+
+    #[test]
+    fn a_resize_counts_until_it_is_over() {
+        let pod = |wanted: &str, given: &str, has: &str| {
+            let of = |cpu: &str| json!({"requests": {"cpu": cpu}});
+            let status = json!({"name": "c", "image": "a", "imageID": "", "ready": true, "restartCount": 0,
+                "allocatedResources": {"cpu": given}, "resources": of(has)});
+            let pod = json!({
+                "spec": {"containers": [{"name": "c", "resources": of(wanted)}]},
+                "status": {"containerStatuses": [status]},
+            });
+            requests(&serde_json::from_value(pod).expect("a Pod"), false).cpu
+        };
+        assert_eq!([pod("2", "1", "1"), pod("1", "1", "2"), pod("1", "1", "1")], [2000, 2000, 1000]);
     }
 
     #[test]

@@ -119,6 +119,23 @@ impl PodInfo {
     }
 }
 
+/// Does a Pod of the same spec count for as much as before? A resize in place changes what its containers have.
+fn has_same_requests(before: &PodInfo, pod: &Pod) -> bool {
+    let resources = |pod: &Pod| -> Vec<_> {
+        let statuses = pod.status.iter().flat_map(|status| {
+            status.container_statuses.iter().chain(&status.init_container_statuses).flatten()
+        });
+        let amounts = statuses.map(|status| (status.resources.clone(), status.allocated_resources.clone()));
+        amounts.collect()
+    };
+    let is_reported =
+        |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.container_statuses.is_some());
+    // Before a container has run there is nothing but its spec.
+    !is_reported(pod)
+        || resources(&before.pod) == resources(pod)
+        || resources::requests(pod, false) == before.request
+}
+
 /// The Node that a Pod was given.
 pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
@@ -267,6 +284,7 @@ impl State {
             && *at == node
             && before.pod.spec == pod.spec
             && before.pod.metadata.labels == pod.metadata.labels
+            && has_same_requests(before, &pod)
         {
             let mut info = PodInfo::clone(before);
             info.pod = pod;

@@ -54,9 +54,9 @@ pub(crate) async fn create_pod<O>(
 where
     O: Informed + Resource<Scope = NamespaceResourceScope>,
 {
-    match context.create(key, new).await {
-        Ok(created) => {
-            let note = format!("Created pod: {}", meta::name(&created));
+    match context.create_named(key, new).await {
+        Ok(name) => {
+            let note = format!("Created pod: {name}");
             context.event(owner, EventType::Normal, "SuccessfulCreate", "SuccessfulCreate", note);
             Ok(())
         }

@@ -184,7 +184,7 @@ async fn flush(sync: &mut Sync<'_>) -> Result<(), Error> {
     if sync.stored == sync.job.status {
         return Ok(());
     }
-    sync.job = sync.context.update_status(sync.key, &sync.job).await?;
+    sync.job = sync.context.updated_status(sync.key, &sync.job).await?;
     sync.stored.clone_from(&sync.job.status);
     Ok(())
 }
