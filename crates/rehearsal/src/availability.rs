@@ -76,6 +76,7 @@ fn ready(slice: &DynamicObject) -> usize {
 #[derive(Debug)]
 pub struct Availability {
     counts: Arc<Mutex<Counts>>,
+    begin: Timestamp,
     task: JoinHandle<()>,
 }
 
@@ -113,6 +114,7 @@ impl Availability {
             let ready = counts.ready(&service);
             counts.lowest.insert(service, Lowest { before: ready, lowest: ready, since: clock.now() });
         }
+        let begin = clock.now();
         let version = list.metadata.resource_version.unwrap_or_default();
         let mut events = api.watch(&WatchParams::default(), &version).await?.boxed();
         let counts = Arc::new(Mutex::new(counts));
@@ -131,7 +133,13 @@ impl Availability {
                 }
             }
         });
-        Ok(Self { counts, task })
+        Ok(Self { counts, begin, task })
+    }
+
+    /// When it began to watch.
+    #[must_use]
+    pub const fn begin(&self) -> Timestamp {
+        self.begin
     }
 
     /// What was seen so far, by namespace and name of the Service.

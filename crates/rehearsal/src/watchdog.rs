@@ -110,15 +110,16 @@ impl Watchdog {
                     notify.notify_one();
                     return;
                 }
-                if now != last.0 {
-                    last = (now, server.revision(), Instant::now());
-                } else if last.2.elapsed() > STANDSTILL
-                    && server.revision() > last.1 + LAST
-                    && culprit(&server).is_some()
-                {
+                let is_standing = now == last.0;
+                if is_standing && (last.2.elapsed() <= STANDSTILL || server.revision() <= last.1 + LAST) {
+                    continue;
+                }
+                if is_standing && culprit(&server).is_some() {
                     notify.notify_one();
                     return;
                 }
+                // Many objects take their time, too: what was looked at is not looked at again.
+                last = (now, server.revision(), Instant::now());
             }
         });
         Self { stop, barks, beats }
@@ -132,10 +133,12 @@ impl Watchdog {
 
 /// The object that is written again and again, and how often it was among the last writes.
 pub(crate) fn culprit(server: &Server) -> Option<(String, usize)> {
-    let changes = server.changes_after(server.revision().saturating_sub(LAST)).ok()?;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for change in changes.iter().filter(|change| !matches!(&*change.resource, "events" | "leases")) {
-        *counts.entry(name(&change.resource, &change.namespace, &change.name)).or_default() += 1;
-    }
+    let counted = server.each_write_after(server.revision().saturating_sub(LAST), |write| {
+        if !matches!(write.resource, "events" | "leases") {
+            *counts.entry(name(write.resource, write.namespace, write.name)).or_default() += 1;
+        }
+    });
+    counted.ok()?;
     counts.into_iter().max_by_key(|(_, count)| *count).filter(|(_, count)| *count >= SAME)
 }

@@ -162,6 +162,112 @@ fn removed_versions_name_what_took_their_place() {
 }
 
 #[test]
+fn versions_that_the_meant_release_serves_are_warnings() {
+    let budget = "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: web}\nspec: {minAvailable: 1}\n";
+    let directory = Directory::new(&[("a.yaml", budget)]);
+    for (version, expected, severity) in [("1.24", 0, "warning"), ("1.25", 1, "error")] {
+        let (code, report) = json(&directory, &format!("-f a.yaml --kubernetes {version}"));
+        let row = &report["findings"][0];
+        assert_eq!(
+            (code, &row["check"], &row["severity"]),
+            (expected, &"removed-api".into(), &severity.into())
+        );
+    }
+}
+
+#[test]
+fn keys_that_do_not_exist_are_found() {
+    let web = format!(
+        "{WEB}          env: [{{name: A, valueFrom: {{configMapKeyRef: {{name: settings, key: colour}}}}}}]\n"
+    );
+    let settings = "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {color: red}}\n";
+    let directory = Directory::new(&[("web.yaml", &*web), ("settings.yaml", settings)]);
+    let (code, report) = json(&directory, "-f . --timeout 5m");
+    let field = "spec.template.spec.containers[0].env[0].valueFrom.configMapKeyRef.key";
+    assert_eq!(code, 1, "{report}");
+    let found = findings(&report);
+    assert!(
+        found.iter().any(|row| row.starts_with("missing-key ./web.yaml:13:") && row.ends_with(field)),
+        "{found:?}"
+    );
+}
+
+const BUDGET: &str = "\
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec:
+  minAvailable: 2
+  selector: {matchLabels: {app: web}}
+";
+
+/// From a directory, from standard input as Helm and kustomize print it, and from a kustomization.
+#[test]
+fn budgets_that_block_every_drain_are_found() {
+    let all = format!("{WEB}---\n{BUDGET}");
+    let kustomization = "resources: [web.yaml, budget.yaml]\n";
+    let directory = Directory::new(&[
+        ("k8s/web.yaml", WEB),
+        ("k8s/budget.yaml", BUDGET),
+        ("overlay/web.yaml", WEB),
+        ("overlay/budget.yaml", BUDGET),
+        ("overlay/kustomization.yaml", kustomization),
+    ]);
+    let runs = [
+        ("./k8s/budget.yaml:5:", rehearse(&directory, "-f ./k8s -o json")),
+        ("-:18:", rehearse(&directory, "-f - -o json").stdin(all.as_bytes())),
+        ("overlay:", rehearse(&directory, "-k overlay -o json")),
+    ];
+    for (place, run) in runs {
+        let output = run.output();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // What is not done because of it is reported, too.
+        assert_eq!(output.status.code(), Some(3), "{report}");
+        let found = findings(&report);
+        let is_it = |row: &String| {
+            row.starts_with(&format!("blocked-drain {place}")) && row.ends_with(" spec.minAvailable")
+        };
+        assert!(found.iter().any(is_it), "{place}: {found:?}");
+    }
+}
+
+#[test]
+fn quotas_and_capacity_that_are_too_small_are_found() {
+    let quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: small}\nspec: {hard: {pods: \"1\"}}\n";
+    let directory = Directory::new(&[("quota.yaml", quota), ("web.yaml", WEB)]);
+    let (code, report) = json(&directory, "-f . --timeout 15m");
+    assert_eq!((code, findings(&report)), (1, vec!["exceeded-quota ./web.yaml:1:1 ".to_owned()]), "{report}");
+    let large = format!("{WEB}          resources: {{requests: {{cpu: \"3\"}}}}\n");
+    let directory = Directory::new(&[("web.yaml", &*large)]);
+    let (code, report) = json(&directory, "-f . --nodes 1x4cpu,16Gi --timeout 15m");
+    assert_eq!((code, findings(&report)), (1, vec!["unschedulable ./web.yaml:1:1 ".to_owned()]), "{report}");
+    assert_eq!(json(&directory, "-f . --nodes 2x4cpu,16Gi").0, 0);
+}
+
+#[test]
+fn availability_that_is_lost_on_the_way_is_found() {
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}, ports: [{port: 80}]}\n";
+    let version = |tag: &str, strategy: &str| {
+        WEB.replace("image: nginx", &format!("image: nginx:{tag}"))
+            .replace("  replicas: 2\n", &format!("  replicas: 2\n  strategy: {{type: {strategy}}}\n"))
+            + service
+    };
+    let files = |strategy: &str| {
+        let (old, new) = (version("1", strategy), version("2", strategy));
+        Directory::new(&[("old/web.yaml", &*old), ("new/web.yaml", &*new)])
+    };
+    let (code, report) = json(&files("Recreate"), "--from old -f new");
+    assert_eq!((code, &report["outcome"]), (1, &"settled".into()), "{report}");
+    let row = &report["findings"][0];
+    assert_eq!((&row["check"], &row["object"]), (&"lost-availability".into(), &"Service default/web".into()));
+    let message = row["message"].as_str().unwrap();
+    assert!(message.starts_with("has no ready endpoints during the rollout (after "), "{message}");
+    // A rolling update keeps one at least.
+    let (code, report) = json(&files("RollingUpdate"), "--from old -f new");
+    assert_eq!((code, findings(&report)), (0, Vec::new()), "{report}");
+}
+
+#[test]
 fn a_namespace_that_nobody_creates_is_assumed() {
     let web = WEB.replace("{name: web}\nspec", "{name: web, namespace: shop}\nspec");
     let directory = Directory::new(&[("web.yaml", &*web)]);
@@ -251,6 +357,11 @@ fn nonsense_is_an_error_with_its_place() {
     let text = rehearse(&directory, "-f empty").transcript();
     assert!(text.starts_with("exit code: 2\n") && text.contains("no objects found"), "{text}");
     assert!(rehearse(&directory, "-f b.yaml --speed fast").transcript().contains("expected max"));
+    // Said before anything is played.
+    directory.write("web.yaml", WEB);
+    let text = rehearse(&directory, "-f web.yaml --provider foo").transcript();
+    assert!(text.starts_with("exit code: 2\n") && text.contains("no profile for provider `foo`"), "{text}");
+    assert!(!text.contains("deployment.apps/web"), "{text}");
 }
 
 #[test]

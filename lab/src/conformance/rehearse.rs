@@ -33,7 +33,7 @@ const BAR: f64 = 0.95;
 const QUICK: usize = 4;
 
 /// What is followed.
-const RESOURCES: [&str; 12] = [
+const RESOURCES: [&str; 13] = [
     "deployments",
     "replicasets",
     "statefulsets",
@@ -42,6 +42,7 @@ const RESOURCES: [&str; 12] = [
     "cronjobs",
     "pods",
     "persistentvolumeclaims",
+    "endpoints",
     "endpointslices",
     "poddisruptionbudgets",
     "services",
@@ -172,9 +173,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let Some(simulated) = on(Side::Simulated, &wanted)? else { return Ok(true) };
     let mut table = Table::new(["scenario", "lines", "only Kubernetes", "only simulated", ""]);
     let (mut agreed, mut report) = (0, String::new());
-    for difference in &differences {
-        println!("may differ ({:?}): {}: {}", difference.right, difference.line, difference.why);
-    }
+    print_differences(&differences);
     for scenario in &wanted {
         let name = &scenario.name;
         let patterns: Vec<Regex> = differences
@@ -210,6 +209,24 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         start.elapsed().as_secs_f64()
     );
     Ok(share >= BAR)
+}
+
+/// The rows of what may differ, with who is right.
+fn print_differences(differences: &[Difference]) {
+    let mut table = Table::new(["may differ", "scenarios", "who is right", "why"]);
+    for difference in differences {
+        let scenarios = match difference.scenarios.is_empty() {
+            true => "all".to_owned(),
+            false => difference.scenarios.join(", "),
+        };
+        let right = match difference.right {
+            Right::Kubernetes => "Kubernetes",
+            Right::Either => "either",
+            Right::Neither => "neither",
+        };
+        table.row([difference.line.clone(), scenarios, right.to_owned(), difference.why.clone()]);
+    }
+    table.print();
 }
 
 /// Lines of two sides.

@@ -121,6 +121,7 @@ fn host(machine: &Machine) -> Option<Host> {
         versions: status.versions.clone()?,
         facts: facts.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect(),
         node_name: status.node_ref.as_ref().map(|node| node.name.clone()).unwrap_or_default(),
+        pool_host: status.host.clone(),
     })
 }
 

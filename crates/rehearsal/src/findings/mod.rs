@@ -251,7 +251,7 @@ fn is_cluster_scoped(api_version: &str, kind: &str) -> bool {
     is_builtin && CLUSTER_SCOPED.contains(&kind)
 }
 
-/// All findings that need applied objects and a finished wait.
+/// All that can be told once the objects are applied and the wait is over.
 ///
 /// # Errors
 /// The server cannot be read.

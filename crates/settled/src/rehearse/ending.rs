@@ -7,6 +7,7 @@ use settled_tracker::{Outcome, State};
 use super::sources::Source;
 use super::stage;
 use crate::cause::Cause;
+use crate::duration;
 use crate::error::CommandError;
 use crate::progress::Ended;
 
@@ -61,10 +62,13 @@ pub(super) fn lost_availability(availability: &Availability, sources: &[Source])
             0 => (Severity::Error, "no ready endpoints".to_owned()),
             few => (Severity::Note, format!("only {few} ready endpoints")),
         };
-        let message = format!(
-            "Service {namespace}/{name} has {what} during the rollout (at {}), of {} before",
-            lowest.since, lowest.before
-        );
+        let after = std::time::Duration::try_from(lowest.since.duration_since(availability.begin()));
+        let after = duration::format(after.unwrap_or_default());
+        // The object stands before the message, where it is one of the manifests.
+        let service =
+            if index.is_none() { format!("Service {namespace}/{name} has ") } else { "has ".to_owned() };
+        let message =
+            format!("{service}{what} during the rollout (after {after}), of {} before", lowest.before);
         Finding::new(severity, Check::LostAvailability, index, "", message)
     })
     .collect()

@@ -114,6 +114,10 @@ impl Play<'_> {
         let sources = &*self.sources;
         let (mut findings, opaque) = self.prepare(environment, cluster).await?;
         findings.extend(self.notes.iter().cloned());
+        // Before anything is played: the provider may be unknown.
+        if let Some(provider) = &self.options.provider {
+            findings.extend(network::check(provider, sources)?);
+        }
         let mut stage = Stage::new(self.options, self.namespace, cluster.clone())?;
         stage.opaque = opaque;
         if !self.before.is_empty() {
@@ -142,7 +146,7 @@ impl Play<'_> {
         for weight in weights(&hooks, Phase::Before) {
             let hooks = of(sources, &hooks, Phase::Before, weight);
             let Some(staged) = stage.quietly(hooks, signals).await? else { return Ok(None) };
-            findings.extend(staged.refused(sources));
+            findings.extend(staged.refused(sources, self.options.kubernetes));
             if let Some(reason) = staged.not_done() {
                 let message =
                     format!("a hook is not done, so that nothing after it would be applied: {reason}");
@@ -159,7 +163,7 @@ impl Play<'_> {
         let tracker = match &self.deletes {
             None => {
                 let Some(staged) = stage.apply(main, true, signals).await? else { return Ok(None) };
-                findings.extend(staged.refused(sources));
+                findings.extend(staged.refused(sources, self.options.kubernetes));
                 if staged.is_empty() {
                     return self.nothing_to_wait_for(findings, output.into_files()).map(Some);
                 }
@@ -167,7 +171,7 @@ impl Play<'_> {
             }
             Some((path, target)) => {
                 let Some(staged) = stage.quietly(main, signals).await? else { return Ok(None) };
-                findings.extend(staged.refused(sources));
+                findings.extend(staged.refused(sources, self.options.kubernetes));
                 environment
                     .delete(path)
                     .await
@@ -187,7 +191,7 @@ impl Play<'_> {
         for weight in weights(&hooks, Phase::After) {
             let hooks = of(sources, &hooks, Phase::After, weight);
             let Some(staged) = stage.quietly(hooks, signals).await? else { return Ok(None) };
-            findings.extend(staged.refused(sources));
+            findings.extend(staged.refused(sources, self.options.kubernetes));
             if let Some(reason) = staged.not_done() {
                 let (hook, message) = (staged.open(sources), format!("a hook is not done: {reason}"));
                 findings.push(Finding::new(Severity::Error, Check::Unfinished, hook, "", message));
@@ -202,9 +206,6 @@ impl Play<'_> {
                 .into_iter()
                 .map(|entry| Finding::new(Severity::Warning, Check::Scenario, None, "", entry.to_string())),
         );
-        if let Some(provider) = &self.options.provider {
-            findings.extend(network::check(provider, sources)?);
-        }
         if self.deletes.is_none() {
             let manifests: Vec<Manifest> = sources.iter().map(|source| source.manifest.clone()).collect();
             let found = find(&environment.client(), &manifests).await;

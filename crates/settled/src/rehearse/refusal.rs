@@ -15,14 +15,21 @@ pub(super) fn findings(
     source: Option<&Source>,
     message: &str,
     remedy: Option<&str>,
+    kubernetes: Option<u32>,
 ) -> Vec<Finding> {
     let manifest = source.map(|source| &source.manifest);
     if let Some((manifest, removed)) =
         manifest.and_then(|manifest| Some((manifest, removal(&manifest.api_version, &manifest.kind)?)))
     {
-        let text =
+        let mut text =
             format!("Kubernetes 1.{} removed {} {}", removed.since, manifest.api_version, manifest.kind);
-        let finding = Finding::new(Severity::Error, Check::RemovedApi, index, "apiVersion", text);
+        // The version that is meant has it, and the server of the rehearsal has not.
+        let is_served = kubernetes.is_some_and(|minor| minor < removed.since);
+        let severity = if is_served { Severity::Warning } else { Severity::Error };
+        if is_served {
+            text += ": the object is not rehearsed";
+        }
+        let finding = Finding::new(severity, Check::RemovedApi, index, "apiVersion", text);
         return vec![match removed.replacement {
             Some(replacement) => finding.remedy(format!("use {replacement}")),
             None => finding,

@@ -60,11 +60,11 @@ impl Staged {
     }
 
     /// Findings for what was refused.
-    pub(super) fn refused(&self, sources: &[Source]) -> Vec<Finding> {
+    pub(super) fn refused(&self, sources: &[Source], kubernetes: Option<u32>) -> Vec<Finding> {
         let findings = self.refused.iter().flat_map(|(object, message, remedy)| {
             let index = index_of(sources, object);
             let source = index.and_then(|index| sources.get(index));
-            refusal::findings(index, source, message, remedy.as_deref())
+            refusal::findings(index, source, message, remedy.as_deref(), kubernetes)
         });
         findings.collect()
     }

@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodStatus, Secret,
 };
 
-use super::resize::Refusal;
 use crate::scenario::{ContainerScript, Eviction};
 
 /// Objects that a Pod refers to, in its namespace.
@@ -18,6 +17,9 @@ pub(crate) trait References {
     fn claim(&self, name: &str) -> Option<Arc<PersistentVolumeClaim>>;
     fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>>;
 }
+
+/// Why a resize does not fit: reason and message of the admission handler, such as `OutOfcpu`.
+pub(crate) type Refusal = (String, String);
 
 /// What the scenario says about a Pod.
 #[derive(Clone, Debug, Default)]

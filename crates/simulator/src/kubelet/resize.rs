@@ -25,9 +25,6 @@ const RETRY: i64 = 3 * 60;
 
 type Quantities = BTreeMap<String, Quantity>;
 
-/// Why a resize does not fit: reason and message of the admission handler, such as `OutOfcpu`.
-pub(crate) type Refusal = (String, String);
-
 /// What a look finds out about a resize.
 #[derive(Debug, Default)]
 pub(super) struct Plan {

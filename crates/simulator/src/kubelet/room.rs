@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-use super::resize::{Refusal, with_allocation};
+use super::input::Refusal;
+use super::resize::with_allocation;
 use crate::meta;
 use crate::pod as pods;
 use crate::scheduler::resources::{Resources, requests};

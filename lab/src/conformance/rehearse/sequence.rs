@@ -174,6 +174,7 @@ pub(super) fn lines(recorded: &[Recorded], namespace: &str) -> Vec<String> {
             ("labels", "/metadata/labels"),
             ("finalizers", "/metadata/finalizers"),
             ("endpoints", "/endpoints"),
+            ("subsets", "/subsets"),
             ("ports", "/ports"),
             ("replicas", "/spec/replicas"),
             ("volume", "/spec/volumeName"),

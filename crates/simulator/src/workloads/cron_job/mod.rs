@@ -231,7 +231,7 @@ impl Sync<'_> {
             }
             Err(error) if Error::is_namespace_terminating(&error) => return Ok(()),
             Err(error) if Error::is_code(&error, 409) => {
-                // Created before a restart, or by another client.
+                // Created before a restart, or by somebody else.
                 let exists: Job = self.context.fresh(&job).await?;
                 let is_own =
                     meta::controller(&exists).is_some_and(|owner| owner.uid == meta::uid(&self.cron_job));

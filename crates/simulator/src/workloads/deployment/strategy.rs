@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use crate::meta;
 use crate::workloads::int_or_percent::scaled;
 
-/// The label by which the ReplicaSets of a Deployment differ.
+/// The label that tells the ReplicaSets of a Deployment apart.
 pub(super) const HASH: &str = "pod-template-hash";
 /// Annotation of a ReplicaSet: the replicas of its Deployment.
 pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
