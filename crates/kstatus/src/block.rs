@@ -105,6 +105,21 @@ fn classify(block: &[u8; BLOCK]) -> [u64; 4] {
     [equal(b'"'), equal(b'\\'), folded(b'{'), folded(b'}')]
 }
 
+/// Masks of the slashes and of the backslashes of a text in the bytes, counted from its start. None where it is longer than a block.
+#[inline]
+pub(crate) fn slashes_and_backslashes(bytes: &[u8], start: usize, end: usize) -> Option<(u64, u64)> {
+    let within = match end.checked_sub(start)? {
+        length @ 0..BLOCK => !(u64::MAX << length),
+        _ => return None,
+    };
+    let equal = |block: &[u8; BLOCK], byte: u8| {
+        quarters(block, |quarter| quarter.simd_eq(u8x16::splat(byte)).to_bitmask())
+    };
+    let ([slash, backslash], _) =
+        with_block(bytes, start, |block| [equal(block, b'/'), equal(block, b'\\')]);
+    Some((slash & within, backslash & within))
+}
+
 /// The position after the array or object that begins at `start` of valid JSON, or the length of the bytes.
 pub(crate) fn container_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start;

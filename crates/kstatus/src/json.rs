@@ -72,6 +72,8 @@ type Result<T> = std::result::Result<T, Invalid>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawString<'a> {
     pub(crate) inner: &'a [u8],
+    /// Where it begins in the bytes.
+    pub(crate) start: usize,
     pub(crate) escaped: bool,
 }
 
@@ -100,6 +102,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     #[cold]
     fn fail(&mut self, problem: Problem) -> Invalid {
         self.problem = problem;
@@ -119,6 +125,7 @@ impl<'a> Cursor<'a> {
         if byte > b' ' { Some(byte) } else { self.peek_after_space() }
     }
 
+    #[inline(never)]
     fn peek_after_space(&mut self) -> Option<u8> {
         loop {
             // Indentation comes in runs of spaces.
@@ -156,7 +163,7 @@ impl<'a> Cursor<'a> {
                 Some(b'"') => {
                     self.at = at + 1;
                     let inner = self.bytes.get(start..at).unwrap_or_default();
-                    return Ok(RawString { inner, escaped });
+                    return Ok(RawString { inner, start, escaped });
                 }
                 Some(b'\\') => {
                     escaped = true;
@@ -395,7 +402,8 @@ impl<'a> Cursor<'a> {
         let end = self.specials.find(self.bytes, start + 1);
         let key = if self.bytes.get(end) == Some(&b'"') {
             self.at = end + 1;
-            RawString { inner: self.bytes.get(start + 1..end).unwrap_or_default(), escaped: false }
+            let inner = self.bytes.get(start + 1..end).unwrap_or_default();
+            RawString { inner, start: start + 1, escaped: false }
         } else {
             self.string()?
         };
@@ -417,11 +425,12 @@ impl<'a> Cursor<'a> {
             return None;
         }
         let end = self.specials.find(self.bytes, quote + 1);
-        if self.bytes.get(end..end + 2)? != b"\":" {
+        // One by one: the bounds of a range are checked twice.
+        if *self.bytes.get(end)? != b'"' || *self.bytes.get(end + 1)? != b':' {
             return None;
         }
         self.at = end + 2;
-        Some(RawString { inner: self.bytes.get(quote + 1..end)?, escaped: false })
+        Some(RawString { inner: self.bytes.get(quote + 1..end)?, start: quote + 1, escaped: false })
     }
 
     /// Steps into an object: the position must be at its `{`.

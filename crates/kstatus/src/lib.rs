@@ -22,7 +22,7 @@ pub use augment::{AugmentError, augment, augment_by, augment_value};
 pub use duration::format_duration;
 pub use json::MAX_DEPTH;
 pub use node::{Elements, Entries, Key, Kind as NodeKind, Members, Node};
-pub use object::{ConditionElements, ConditionFields, Known, Member, Object, ParseError};
+pub use object::{ConditionElements, ConditionFields, Known, Member, Object, OtherMembers, ParseError};
 pub use options::{Options, Profile};
 pub use settled::CustomRule;
 pub use verdict::{

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::block::slashes_and_backslashes;
 use crate::fields::{FIELDS, Field, Parent};
 use crate::json::{Cursor, Invalid, RawString, SyntaxError};
 use crate::node::{Elements, Kind, Node, plain_text};
@@ -103,6 +104,32 @@ type ConditionSpans = [Span; CONDITION_KEYS.len()];
 /// Hardly any object has more conditions; those beyond are looked for again when they are asked for.
 const CONDITIONS: usize = 8;
 
+/// Hardly any spec or status has more members that are no [`Field`]; one that has is gone over again when it is asked for.
+const OTHERS: usize = 12;
+
+/// Positions of the members of a map that are no [`Field`]: custom rules read them, and the map need not be gone over again.
+#[derive(Clone, Copy, Debug)]
+struct Others {
+    /// The inside of the key, and the value.
+    spans: [(Span, Span); OTHERS],
+    /// Number of such members. Larger if not all of them are noted.
+    length: usize,
+}
+
+impl Others {
+    const NONE: Self = Self { spans: [(Span::NONE, Span::NONE); OTHERS], length: 0 };
+    /// The length if there are members that cannot be noted.
+    const PARTIAL: usize = usize::MAX / 2;
+
+    #[inline]
+    fn note(&mut self, key: Span, value: Span) {
+        if let Some(noted) = self.spans.get_mut(self.length) {
+            *noted = (key, value);
+        }
+        self.length += 1;
+    }
+}
+
 /// Positions of all fields that rules read.
 #[derive(Debug)]
 struct Spans {
@@ -111,15 +138,38 @@ struct Spans {
     conditions: [(Span, ConditionSpans); CONDITIONS],
     /// Number of conditions.
     conditions_length: usize,
+    /// Of `spec` and `status`.
+    others: [Others; 2],
+    /// Whether `apiVersion` and `kind` are strings without escapes, and where the only slash of the former is in the bytes.
+    plain_type: Option<PlainType>,
+}
+
+/// API group and kind, if both are written without escapes.
+#[derive(Clone, Copy, Debug)]
+struct PlainType {
+    group: Span,
+    kind: Span,
 }
 
 impl Spans {
     const fn none() -> Self {
-        const NONE: Span = Span { start: 0, end: 0 };
         Self {
-            fields: [NONE; FIELDS],
-            conditions: [(NONE, [NONE; CONDITION_KEYS.len()]); CONDITIONS],
+            fields: [Span::NONE; FIELDS],
+            conditions: [(Span::NONE, [Span::NONE; CONDITION_KEYS.len()]); CONDITIONS],
             conditions_length: 0,
+            others: [Others::NONE; 2],
+            plain_type: None,
+        }
+    }
+
+    /// The other members of `spec` or `status`.
+    #[inline]
+    fn others(&mut self, parent: Parent) -> Option<&mut Others> {
+        let [spec, status] = &mut self.others;
+        match parent {
+            Parent::Spec => Some(spec),
+            Parent::Status => Some(status),
+            Parent::Top | Parent::Metadata => None,
         }
     }
 
@@ -130,10 +180,15 @@ impl Spans {
         if parent == Parent::Status {
             self.conditions_length = 0;
         }
+        if let Some(others) = self.others(parent) {
+            others.length = 0;
+        }
     }
 }
 
 impl Span {
+    const NONE: Self = Self { start: 0, end: 0 };
+
     /// Offsets past 4 GiB are not kept: such a value reads as absent. Readers bound objects far below.
     fn new(start: usize, end: usize) -> Self {
         match u32::try_from(end) {
@@ -148,7 +203,12 @@ impl Span {
         if self.end == 0 {
             return None;
         }
-        bytes.get(self.start as usize..self.end as usize).map(Node::Text)
+        self.text(bytes).map(Node::Text)
+    }
+
+    #[inline]
+    fn text(self, bytes: &[u8]) -> Option<&[u8]> {
+        bytes.get(self.start as usize..self.end as usize)
     }
 }
 
@@ -369,6 +429,28 @@ impl<'a> Object<'a> {
         (text(group), text(kind))
     }
 
+    /// The members of `spec` or `status` whose places are not [`Known`], as they are written, in their order. None where they were not noted:
+    /// then [`Node::entries`] of the map has them.
+    ///
+    /// ```
+    /// use kstatus::{Known, Object};
+    /// let object = Object::parse(br#"{"status":{"phase":"Up","disks":3}}"#)?;
+    /// let disks = object.others(Known::STATUS).unwrap().next().unwrap();
+    /// assert_eq!((disks.0, disks.1.as_int()), (&b"disks"[..], Some(3)));
+    /// # Ok::<(), kstatus::ParseError>(())
+    /// ```
+    #[must_use]
+    pub fn others(&self, parent: Known) -> Option<OtherMembers<'_, 'a>> {
+        let Source::Text(bytes) = self.source else { return None };
+        let [spec, status] = &self.spans.others;
+        let others = match parent.0 {
+            Field::Spec => spec,
+            Field::Status => status,
+            _ => return None,
+        };
+        Some(OtherMembers { bytes, noted: others.spans.get(..others.length)?.iter() })
+    }
+
     /// The elements of `status.conditions`; none where it is no list.
     pub fn conditions(&self) -> ConditionElements<'_, 'a> {
         let (bytes, noted) = match self.source {
@@ -401,6 +483,10 @@ impl<'a> Object<'a> {
     /// text see [`type_names`](Self::type_names).
     #[must_use]
     pub fn group_kind(&self) -> (Cow<'a, [u8]>, Cow<'a, [u8]>) {
+        if let (Source::Text(bytes), Some(PlainType { group, kind })) = (self.source, self.spans.plain_type) {
+            let text = |span: Span| Cow::Borrowed(span.text(bytes).unwrap_or_default());
+            return (text(group), text(kind));
+        }
         let kind = || self.bytes_of(Field::ObjectKind);
         let version = self.bytes_of(Field::ApiVersion);
         let (mut slashes, mut last) = (0usize, 0);
@@ -432,6 +518,23 @@ impl<'a> Object<'a> {
             Some(bytes) => Cow::Borrowed(bytes),
             None => Cow::Owned(node.as_str().unwrap_or_default().into_owned().into_bytes()),
         }
+    }
+}
+
+/// The members of a map that were noted: keys without their quotes, and values.
+#[derive(Debug)]
+pub struct OtherMembers<'o, 'a> {
+    bytes: &'a [u8],
+    noted: std::slice::Iter<'o, (Span, Span)>,
+}
+
+impl<'a> Iterator for OtherMembers<'_, 'a> {
+    type Item = (&'a [u8], Node<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (key, value) = self.noted.next()?;
+        Some((key.text(self.bytes)?, value.of(self.bytes)?))
     }
 }
 
@@ -471,7 +574,28 @@ fn read_document(cursor: &mut Cursor<'_>, spans: &mut Spans) -> Result<Option<Ki
     }
     read_map(cursor, Parent::Top, spans)?;
     cursor.finish()?;
+    spans.plain_type = plain_type(cursor.bytes(), spans);
     Ok(None)
+}
+
+/// The places of group and kind. None where one of them is no string, is written with escapes, or is unusually long.
+fn plain_type(bytes: &[u8], spans: &Spans) -> Option<PlainType> {
+    let inside = |field: Field| {
+        let Span { start, end } = *spans.fields.get(field as usize)?;
+        let quoted = bytes.get(start as usize) == Some(&b'"');
+        // A value has at least one byte, a string two.
+        quoted.then(|| Span { start: start + 1, end: end.saturating_sub(1) })
+    };
+    let (version, kind) = (inside(Field::ApiVersion)?, inside(Field::ObjectKind)?);
+    let masks = |span: Span| slashes_and_backslashes(bytes, span.start as usize, span.end as usize);
+    let (slash, version_escapes) = masks(version)?;
+    let (_, kind_escapes) = masks(kind)?;
+    // An apiVersion with two slashes has no group, and leaves the kind empty.
+    if version_escapes | kind_escapes != 0 || slash & slash.wrapping_sub(1) != 0 {
+        return None;
+    }
+    let length = if slash == 0 { 0 } else { slash.trailing_zeros() };
+    Some(PlainType { group: Span { start: version.start, end: version.start + length }, kind })
 }
 
 /// Reads the map at the cursor. Recursion ends at the second level: only the object itself has parents in it.
@@ -481,7 +605,17 @@ fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Resul
     while let Some(key) = cursor.next_key(first)? {
         first = false;
         let Some(field) = field_named(parent, key) else {
+            let Some(others) = spans.others(parent) else {
+                cursor.step()?;
+                continue;
+            };
+            if key.escaped {
+                others.length = Others::PARTIAL;
+            }
+            cursor.peek();
+            let start = cursor.at;
             cursor.step()?;
+            others.note(Span::new(key.start, key.start + key.inner.len()), Span::new(start, cursor.at));
             continue;
         };
         let next = cursor.peek();

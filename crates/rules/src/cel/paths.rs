@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use kstatus::{Key, Known, Node, Object};
+use kstatus::{Known, Node, Object};
 
 /// The fields that the expressions of a rule name, parents before children.
 #[derive(Debug, Default)]
@@ -82,13 +82,13 @@ impl Paths {
     }
 
     /// The path that a member of a map has, of those that begin with the map's path and have a slot.
-    fn child(&self, of: Children, key: Key<'_>) -> Option<u32> {
-        if key.plain_length().is_some_and(|length| of.lengths & (1 << (length % 64)) == 0) {
+    fn child(&self, of: Children, length: Option<usize>, is: impl Fn(&str) -> bool) -> Option<u32> {
+        if length.is_some_and(|length| of.lengths & (1 << (length % 64)) == 0) {
             return None;
         }
         let mut child = of.last;
         while let Some(path) = child.and_then(|number| self.list.get(number as usize)) {
-            if key.is(&path.key) {
+            if is(&path.key) {
                 return match path.place {
                     Place::Slot(slot) => Some(slot),
                     Place::Known(_) => None,
@@ -170,12 +170,12 @@ impl<'e> Fields<'e> {
             Place::Slot(slot) => self.slot(*slot)?,
         };
         if matches!(slot.get(), Slot::Unread) {
-            match parent {
+            match parent.and_then(|parent| self.paths.list.get(parent as usize)) {
                 None => self.read(Some(self.object.root()), self.paths.children),
-                Some(parent) => {
-                    let children = self.paths.list.get(*parent as usize).map(|path| path.children);
-                    self.read(self.get(*parent), children.unwrap_or_default());
-                }
+                Some(path) => match path.place {
+                    Place::Known(known) if self.read_noted(known, path.children) => {}
+                    _ => self.read(parent.and_then(|parent| self.get(parent)), path.children),
+                },
             }
         }
         match slot.get() {
@@ -192,6 +192,24 @@ impl<'e> Fields<'e> {
     /// Fills the slots of all members of a map that some expression names: one pass, since a map's text is read from its
     /// beginning.
     fn read(&self, map: Option<Node<'e>>, children: Children) {
+        self.clear(children);
+        let Some(map) = map else { return };
+        for (key, value) in map.entries() {
+            self.fill(self.paths.child(children, key.plain_length(), |word| key.is(word)), value);
+        }
+    }
+
+    /// The same for a map whose members were noted when the object was read. False if they were not.
+    fn read_noted(&self, map: Known, children: Children) -> bool {
+        let Some(members) = self.object.others(map) else { return false };
+        self.clear(children);
+        for (key, value) in members {
+            self.fill(self.paths.child(children, Some(key.len()), |word| key == word.as_bytes()), value);
+        }
+        true
+    }
+
+    fn clear(&self, children: Children) {
         let mut child = children.last;
         while let Some(path) = child.and_then(|number| self.paths.list.get(number as usize)) {
             if let Place::Slot(slot) = path.place
@@ -201,12 +219,13 @@ impl<'e> Fields<'e> {
             }
             child = path.before;
         }
-        let Some(map) = map else { return };
-        for (key, value) in map.entries() {
-            if let Some(slot) = self.paths.child(children, key).and_then(|slot| self.slot(slot)) {
-                // Of two members with one key the last counts.
-                slot.set(if value.is_null() { Slot::Absent } else { Slot::Found(value) });
-            }
+    }
+
+    #[inline]
+    fn fill(&self, slot: Option<u32>, value: Node<'e>) {
+        if let Some(slot) = slot.and_then(|slot| self.slot(slot)) {
+            // Of two members with one key the last counts.
+            slot.set(if value.is_null() { Slot::Absent } else { Slot::Found(value) });
         }
     }
 }
