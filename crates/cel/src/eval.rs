@@ -7,7 +7,7 @@ use crate::budget::{Budget, Fault, Place, Result};
 use crate::functions::{self, Context, Cost, Function};
 use crate::member::{index, member, missing, missing_key, test};
 use crate::pattern::LiteralPattern;
-use crate::plan::{Attr, Base, Call, Fold, Op, OpId, Program, Step};
+use crate::plan::{Among, Attr, Base, Call, Fold, Op, OpId, Program, Step};
 use crate::scope::{Arg, Object, Scope};
 use crate::value::{Const, Data, Entries, Items, List, Map, Never, Text, Typed, Val, insert, push};
 
@@ -251,21 +251,44 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         a.equals(&b, self.budget)
     }
 
-    /// The comparison of a variable with a constant text, if the scope can do it without the variable's value.
+    /// The comparison of a field with a constant text, if it can be done without the field's value.
     fn is_text(&self, a: OpId, b: OpId) -> Result<Option<bool>> {
         let (Op::Attr(attr), Op::Const(Val::Text(text))) = (self.program.op(a), self.program.op(b)) else {
             return Ok(None);
         };
-        let Base::Variable(variable) = attr.base else { return Ok(None) };
-        if attr.is_test || !attr.steps.is_empty() {
-            return Ok(None);
-        }
-        let is_text = self.scope.is_text(variable, text);
+        let (is_text, steps) = match (&attr.base, attr.steps.as_slice()) {
+            (Base::Variable(variable), []) if !attr.is_test => (self.scope.is_text(*variable, text), 1),
+            _ => match self.plain_text(attr) {
+                Some((found, steps)) => (Some(found == text.as_bytes()), steps),
+                None => (None, 0),
+            },
+        };
         if is_text.is_some() {
             // Both operands, and the comparison.
-            self.budget.step(3 + 2 * (text.len() as u64 / 256))?;
+            self.budget.step(steps + 2 + 2 * (text.len() as u64 / 256))?;
         }
         Ok(is_text)
+    }
+
+    /// The bytes of a text that a variable holds, or a field of a local variable, and the steps to get there.
+    fn plain_text(&self, attr: &Attr) -> Option<(&'a [u8], u64)> {
+        match (&attr.base, attr.steps.as_slice()) {
+            _ if attr.is_test => None,
+            (Base::Variable(variable), []) => Some((self.scope.plain_text(*variable)?, 1)),
+            (Base::Slot(slot), [Step::Field { key: Val::Text(key), is_optional: false }]) => {
+                let Some(Slot::Value(Ok(Val::Map(Map::Data(data))))) = self.slots.get(*slot) else { return None };
+                Some((data.plain_text(key)?, 2 + data.steps()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a field is one of a list of constants, if it can be told without the field's value.
+    pub(crate) fn is_among(&self, among: &Among) -> Option<Result<bool>> {
+        let (Op::Attr(attr), Some(keys)) = (self.program.op(among.value), &among.keys) else { return None };
+        let (found, steps) = self.plain_text(attr)?;
+        let steps = self.budget.step(1 + steps + found.len() as u64 / 256);
+        Some(steps.map(|()| keys.contain_text(found)))
     }
 
     fn slot(&mut self, at: usize) -> Result<Val<'a, S::Data>> {

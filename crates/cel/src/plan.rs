@@ -137,6 +137,11 @@ impl Keys {
         Some(Self { texts, others })
     }
 
+    /// As [`contain`](Self::contain), of the bytes of a text. Lists are short: most of their texts have another length.
+    pub(crate) fn contain_text(&self, text: &[u8]) -> bool {
+        self.texts.iter().any(|known| known.as_bytes() == text)
+    }
+
     pub(crate) fn contain<'a, D: Data<'a>>(&self, value: &Val<'a, D>) -> bool {
         match value {
             Val::Text(text) => self.texts.binary_search_by(|known| (**known).cmp(&**text)).is_ok(),

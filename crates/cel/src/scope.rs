@@ -21,6 +21,11 @@ pub trait Scope<'a> {
         None
     }
 
+    /// The bytes of a variable that is a text, if they can be compared as they are; `None` if its value is needed.
+    fn plain_text(&self, _variable: u32) -> Option<&'a [u8]> {
+        None
+    }
+
     /// Whether a variable is there, as `has` says it; `None` if its value is needed to tell.
     fn is_there(&self, _variable: u32) -> Option<bool> {
         None

@@ -49,13 +49,14 @@ impl<'a, S: Scope<'a>> Run<'a, '_, S> {
     /// As `eval`.
     fn truth(&mut self, id: OpId) -> Truth<'a, S::Data> {
         let known = match self.program.op(id) {
-            Op::And(a, b) => Some(self.counted(|run| run.decided(*a, *b, false))),
-            Op::Or(a, b) => Some(self.counted(|run| run.decided(*a, *b, true))),
+            Op::And(a, b) => return self.decided(*a, *b, false),
+            Op::Or(a, b) => return self.decided(*a, *b, true),
             Op::Equal(a, b) => Some(self.counted(|run| run.are_equal(*a, *b))),
             Op::Unequal(a, b) => Some(self.counted(|run| run.are_equal(*a, *b).map(|is_equal| !is_equal))),
             Op::Fold(fold) => {
                 fold.quantifier.map(|quantifier| self.counted(|run| run.quantified(fold, quantifier)))
             }
+            Op::Among(among) => self.is_among(among),
             Op::Attr(attr) => self.is_there(attr).map(|is_there| self.counted(|_| Ok(is_there))),
             Op::Scoped(call) => self.condition_holds(call),
             Op::Call(call) if call.function == Function::Not => match call.args.as_slice() {
@@ -67,8 +68,14 @@ impl<'a, S: Scope<'a>> Run<'a, '_, S> {
         match known {
             Some(Ok(value)) => Truth::Is(value),
             Some(Err(fault)) => Truth::Fault(fault),
-            None => self.eval(id).into(),
+            None => self.other_truth(id),
         }
+    }
+
+    /// Apart, since a value is much larger than a truth.
+    #[inline(never)]
+    fn other_truth(&mut self, id: OpId) -> Truth<'a, S::Data> {
+        self.eval(id).into()
     }
 
     /// The operation itself is a step.
@@ -109,16 +116,25 @@ impl<'a, S: Scope<'a>> Run<'a, '_, S> {
     }
 
     /// `&&` and `||`: a deciding side absorbs an error of the other.
-    fn decided(&mut self, a: OpId, b: OpId, decides: bool) -> Result<bool> {
-        let first = match self.truth(a).operand() {
-            Ok(value) if value == decides => return Ok(decides),
-            Err(fault) if fault.is_final() => return Err(fault),
-            other => other,
+    fn decided(&mut self, a: OpId, b: OpId, decides: bool) -> Truth<'a, S::Data> {
+        if let Err(fault) = self.budget.step(1) {
+            return Truth::Fault(fault);
+        }
+        let first = match self.truth(a) {
+            Truth::Is(value) if value == decides => return Truth::Is(decides),
+            Truth::Is(_) => None,
+            Truth::Fault(fault) if fault.is_final() => return Truth::Fault(fault),
+            fault => fault.operand().err(),
         };
-        match self.truth(b).operand() {
-            Ok(value) if value == decides => Ok(decides),
-            Err(fault) if fault.is_final() => Err(fault),
-            second => first.and(second),
+        match (self.truth(b), first) {
+            (Truth::Is(value), _) if value == decides => Truth::Is(decides),
+            (Truth::Is(value), None) => Truth::Is(value),
+            (Truth::Fault(fault), _) if fault.is_final() => Truth::Fault(fault),
+            (_, Some(fault)) => Truth::Fault(fault),
+            (second, None) => match second.operand() {
+                Ok(value) => Truth::Is(value),
+                Err(fault) => Truth::Fault(fault),
+            },
         }
     }
 

@@ -208,12 +208,22 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// As [`step`](Self::step), of a value that begins with `first` at the position: most values that are noted are short strings.
+    #[inline(always)]
+    pub(crate) fn step_from(&mut self, first: Option<u8>) -> Result<()> {
+        if first == Some(b'"') {
+            self.at = self.string_from(self.at)?;
+            return Ok(());
+        }
+        self.step()
+    }
+
     /// Steps over one value of any kind and gives its bytes.
     #[inline]
     pub(crate) fn skip(&mut self) -> Result<&'a [u8]> {
-        self.peek();
+        let first = self.peek();
         let start = self.at;
-        self.step()?;
+        self.step_from(first)?;
         Ok(self.since(start))
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::block::slashes_and_backslashes;
 use crate::fields::{FIELDS, Field, Parent};
 use crate::json::{Cursor, Invalid, RawString, SyntaxError};
-use crate::node::{Elements, Kind, Node, plain_text};
+use crate::node::{Elements, Kind, Node, plain_text, same};
 
 /// Position of a field's value in the bytes; empty if the field is absent, since a JSON value has at least one byte.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,16 +87,19 @@ pub enum Member {
 const CONDITION_KEYS: [&str; 6] =
     ["type", "status", "reason", "message", "observedGeneration", "lastTransitionTime"];
 
+/// Length and first letter tell them apart, so there is one comparison.
+#[inline]
 fn member_named(key: &[u8]) -> Option<Member> {
-    Some(match key {
-        b"type" => Member::Type,
-        b"status" => Member::Status,
-        b"reason" => Member::Reason,
-        b"message" => Member::Message,
-        b"observedGeneration" => Member::ObservedGeneration,
-        b"lastTransitionTime" => Member::LastTransitionTime,
+    let member = match (key.len(), key.first()?) {
+        (4, _) => Member::Type,
+        (6, b's') => Member::Status,
+        (6, _) => Member::Reason,
+        (7, _) => Member::Message,
+        (18, b'o') => Member::ObservedGeneration,
+        (18, _) => Member::LastTransitionTime,
         _ => return None,
-    })
+    };
+    same(key, CONDITION_KEYS.get(member as usize)?.as_bytes()).then_some(member)
 }
 
 type ConditionSpans = [Span; CONDITION_KEYS.len()];
@@ -318,6 +321,23 @@ impl<'a> Object<'a> {
         Ok(object)
     }
 
+    /// As [`parse`](Self::parse), for an object that is needed here only: it is larger than most are in bytes, and is not moved.
+    ///
+    /// ```
+    /// use kstatus::Object;
+    /// let name = Object::parse_with(br#"{"metadata":{"name":"shop"}}"#, |object| object.name().map(|name| name.into_owned()))?;
+    /// assert_eq!(name.as_deref(), Some("shop"));
+    /// # Ok::<(), kstatus::ParseError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As of `parse`.
+    pub fn parse_with<R>(json: &'a [u8], body: impl FnOnce(&Self) -> R) -> Result<R, ParseError> {
+        let mut object = Self::unread(json);
+        object.read()?;
+        Ok(body(&object))
+    }
+
     /// An object whose bytes are still to be [read](Self::read): in two steps it is never moved on the way.
     pub(crate) fn unread(json: &'a [u8]) -> Self {
         Self { source: Source::Text(json), spans: Spans::none() }
@@ -466,6 +486,37 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// The first of `status.conditions` with a type.
+    ///
+    /// ```
+    /// use kstatus::{Member, Object};
+    /// let object = Object::parse(br#"{"status":{"conditions":[{"type":"Ready","status":"True"}]}}"#)?;
+    /// let ready = object.condition("Ready").unwrap();
+    /// assert!(ready.member(Member::Status).unwrap().is("True"));
+    /// # Ok::<(), kstatus::ParseError>(())
+    /// ```
+    #[must_use]
+    pub fn condition(&self, type_: &str) -> Option<ConditionFields<'_>> {
+        if let Source::Text(bytes) = self.source
+            && let Some(noted) = self.spans.conditions.get(..self.spans.conditions_length)
+        {
+            let (element, spans) = noted.iter().find(|(_, spans)| {
+                let Some(span) = spans.get(Member::Type as usize) else { return false };
+                // A string has two quotes, and is longer if it holds escapes.
+                let length = (span.end as usize).wrapping_sub(span.start as usize);
+                length >= type_.len() + 2 && span.of(bytes).is_some_and(|found| found.is(type_))
+            })?;
+            return Some(ConditionFields { element: element.of(bytes)?, noted: Some((bytes, spans)) });
+        }
+        self.conditions().find(|condition| condition.member(Member::Type).is_some_and(|node| node.is(type_)))
+    }
+
+    /// Whether `apiVersion` and `kind` are non-empty strings of the usual form.
+    pub(crate) fn is_plainly_typed(&self) -> bool {
+        let has_version = self.span(Field::ApiVersion).is_some_and(|(start, end)| end - start > 2);
+        has_version && self.spans.plain_type.is_some_and(|PlainType { kind, .. }| kind.end > kind.start)
+    }
+
     /// The field's value, telling an absent field from one whose parent is no map.
     pub(crate) fn find(&self, field: Field) -> Found<'a> {
         if let Some(value) = self.get(field) {
@@ -612,9 +663,9 @@ fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Resul
             if key.escaped {
                 others.length = Others::PARTIAL;
             }
-            cursor.peek();
+            let next = cursor.peek();
             let start = cursor.at;
-            cursor.step()?;
+            cursor.step_from(next)?;
             others.note(Span::new(key.start, key.start + key.inner.len()), Span::new(start, cursor.at));
             continue;
         };
@@ -642,7 +693,7 @@ fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Resul
                     cursor.step()?;
                 }
             }
-            _ => cursor.step()?,
+            _ => cursor.step_from(next)?,
         }
         if let Some(span) = spans.fields.get_mut(field as usize) {
             *span = Span::new(start, cursor.at);

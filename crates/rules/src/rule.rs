@@ -315,6 +315,9 @@ impl Compiled {
                 continue;
             }
             let result = scope.holds(&branch.when);
+            if tried.is_none() && matches!(&result, Truth::Is(false) | Truth::Fault(Fault::Absent(_))) {
+                continue;
+            }
             let outcome = || Outcome::of(&result, &branch.when, &self.paths);
             if let Some(tried) = &mut tried {
                 tried.push((index, branch.says.key(), branch.text.to_string(), outcome()));

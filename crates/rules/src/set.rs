@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use kstatus::{Basis, Confidence, CustomRule, Object, Options, Profile, Verdict};
+use kstatus::{Basis, Confidence, CustomRule, Known, Object, Options, Profile, Verdict};
 
 use crate::builtin;
 use crate::cel::scope::{Run, Scope};
@@ -264,16 +264,29 @@ impl RuleSet {
         if options.profile == Profile::Kstatus {
             return self.required(object.verdict(options));
         }
+        if let Some((rule, compiled)) = self.only_builtin(object) {
+            return self.required(verdict_by_only(object, options, Basis::RulePack, rule, compiled));
+        }
         let decider = self.decider(object);
         let verdict = match decider.only() {
-            Some((basis, rule, compiled)) => {
-                let run = Run::new(object, options.now);
-                let scope = Scope::new(&run, compiled.paths());
-                object.verdict_by(options, &Only { basis, rule, compiled, scope })
-            }
+            Some((basis, rule, compiled)) => verdict_by_only(object, options, basis, rule, compiled),
             None => object.verdict_by(options, &decider),
         };
         self.required(decider.finish(verdict))
+    }
+
+    /// The rule of the pack for an object, if no other rule is possible: nearly always, and found without looking for others.
+    fn only_builtin(&self, object: &Object<'_>) -> Option<(&'static Rule, &'static Compiled)> {
+        let has_others = !self.user.rules.is_empty()
+            || !self.crd.rules.is_empty()
+            || self.has_learned.load(Ordering::Acquire)
+            || (self.annotations.is_some() && object.known(Known::ANNOTATIONS).is_some());
+        if has_others || !self.builtin {
+            return None;
+        }
+        let (group, kind) = object.group_kind();
+        let rule = closest(builtin::rules(&group, &kind), &group, &kind, object)?;
+        Some((rule, rule.compiled()?))
     }
 
     /// The rules that were added, in their order of precedence.
@@ -323,6 +336,18 @@ impl RuleSet {
         }
         Decider { annotated, ignored, user, crd, learned, builtin }
     }
+}
+
+fn verdict_by_only(
+    object: &Object<'_>,
+    options: &Options,
+    basis: Basis,
+    rule: &Rule,
+    compiled: &Compiled,
+) -> Verdict {
+    let run = Run::new(object, options.now);
+    let scope = Scope::new(&run, compiled.paths());
+    object.verdict_by(options, &Only { basis, rule, compiled, scope })
 }
 
 /// The rules that fit one object, in their order of precedence.

@@ -181,6 +181,9 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn Cus
 
 /// Whether the type is valid: a kind, and an apiVersion with at most two parts.
 fn check_type(context: &Context<'_, '_>, kind: &[u8]) {
+    if context.object.is_plainly_typed() {
+        return;
+    }
     if kind.is_empty() && context.text(Field::ObjectKind).is_none_or(|kind| kind.is_empty()) {
         context.unreadable(".kind", "missing: this is no Kubernetes object");
     }

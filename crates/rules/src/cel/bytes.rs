@@ -76,6 +76,10 @@ impl<'a> Data<'a> for Bytes<'a> {
         Ok(self.0.get(key).map(value))
     }
 
+    fn plain_text(self, key: &str) -> Option<&'a [u8]> {
+        self.0.get(key)?.plain()
+    }
+
     fn keys(self) -> Vec<Text<'a>> {
         self.0.members().map(|(key, _)| shared(key)).collect()
     }

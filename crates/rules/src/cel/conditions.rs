@@ -59,9 +59,7 @@ impl<'e> Conditions<'e> {
 
     /// A condition of `status.conditions`.
     pub(crate) fn get(&self, type_: &str) -> Found<'e> {
-        self.object
-            .conditions()
-            .find(|condition| condition.member(Member::Type).is_some_and(|node| node.is(type_)))
+        self.object.condition(type_)
     }
 
     /// The condition of a type: of `status.conditions`, or of the list that the method is called on.

@@ -121,6 +121,13 @@ impl<'e> settled_cel::Scope<'e> for Scope<'e> {
         self.fields.get(variable).filter(|node| node.is_string()).map(|node| node.is(text))
     }
 
+    fn plain_text(&self, variable: u32) -> Option<&'e [u8]> {
+        if self.run.seen.is_some() {
+            return None;
+        }
+        self.fields.get(variable)?.plain()
+    }
+
     fn is_there(&self, variable: u32) -> Option<bool> {
         if self.run.seen.is_some() {
             return None;
