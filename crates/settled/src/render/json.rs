@@ -97,7 +97,9 @@ fn is_plain(text: &[u8]) -> bool {
         below(word, b' ') | below(word ^ QUOTES, 1) | below(word ^ BACKSLASHES, 1)
     };
     let marks = match text.last_chunk::<8>() {
-        Some(last) => text.as_chunks::<8>().0.iter().map(specials).fold(specials(last), |all, word| all | word),
+        Some(last) => {
+            text.as_chunks::<8>().0.iter().map(specials).fold(specials(last), |all, word| all | word)
+        }
         None => {
             let mut chunk = [b' '; 8];
             chunk.iter_mut().zip(text).for_each(|(byte, found)| *byte = *found);
