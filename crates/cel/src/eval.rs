@@ -276,7 +276,9 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
             _ if attr.is_test => None,
             (Base::Variable(variable), []) => Some((self.scope.plain_text(*variable)?, 1)),
             (Base::Slot(slot), [Step::Field { key: Val::Text(key), is_optional: false }]) => {
-                let Some(Slot::Value(Ok(Val::Map(Map::Data(data))))) = self.slots.get(*slot) else { return None };
+                let Some(Slot::Value(Ok(Val::Map(Map::Data(data))))) = self.slots.get(*slot) else {
+                    return None;
+                };
                 Some((data.plain_text(key)?, 2 + data.steps()))
             }
             _ => None,

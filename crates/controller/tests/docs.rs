@@ -35,8 +35,8 @@ fn the_project_has_all_files_with_its_own_imports() {
     let script = format!("site=../settled/{}", script.split_once("\n```\n").unwrap().0);
     let directory = std::env::temp_dir().join(format!("settled-site-controller-{}", std::process::id()));
     let project = directory.join("site-controller");
-    for folder in ["src", "tests"] {
-        fs::create_dir_all(project.join(folder)).unwrap();
+    for directory in ["src", "tests"] {
+        fs::create_dir_all(project.join(directory)).unwrap();
     }
     std::os::unix::fs::symlink(root.join("../..").canonicalize().unwrap(), directory.join("settled"))
         .unwrap();

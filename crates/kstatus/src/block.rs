@@ -115,8 +115,7 @@ pub(crate) fn slashes_and_backslashes(bytes: &[u8], start: usize, end: usize) ->
     let equal = |block: &[u8; BLOCK], byte: u8| {
         quarters(block, |quarter| quarter.simd_eq(u8x16::splat(byte)).to_bitmask())
     };
-    let ([slash, backslash], _) =
-        with_block(bytes, start, |block| [equal(block, b'/'), equal(block, b'\\')]);
+    let ([slash, backslash], _) = with_block(bytes, start, |block| [equal(block, b'/'), equal(block, b'\\')]);
     Some((slash & within, backslash & within))
 }
 

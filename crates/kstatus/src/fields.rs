@@ -121,14 +121,19 @@ const SLOTS: [u8; 1024] = {
     slots
 };
 
-/// Hash of a key: its length and three bytes.
+/// Hash of a key: its parent, its length and two bytes, of which one multiplication makes ten bits.
 const fn slot(parent: Parent, key: &[u8]) -> usize {
     if key.is_empty() {
         return 0;
     }
-    let (first, middle, last) = (key[0] as usize, key[key.len() / 2] as usize, key[key.len() - 1] as usize);
-    (parent as usize * 257 + key.len() * 67 + first * 31 + middle * 7 + last * 139) % 1024
+    let (first, last) = (key[0] as u32, key[key.len() - 1] as u32);
+    let lengths = ((key.len() as u32) << 16) ^ ((parent as u32) << 24);
+    let word = first | (last << 8) | lengths;
+    (word.wrapping_mul(HASH_FACTOR) >> 22) as usize
 }
+
+/// Of a few hundred odd numbers one with few keys in the same slot.
+const HASH_FACTOR: u32 = 0x6c0f_d4f5;
 
 impl Parent {
     /// Looks up a field by its key.

@@ -423,7 +423,7 @@ impl<'a> Cursor<'a> {
 
     /// The next key as most programs write it: no white space, no escapes. Steps over nothing where it is otherwise.
     #[inline(always)]
-    fn compact_key(&mut self, first: bool) -> Option<RawString<'a>> {
+    pub(crate) fn compact_key(&mut self, first: bool) -> Option<RawString<'a>> {
         let mut quote = self.at;
         if !first {
             if *self.bytes.get(quote)? != b',' {
@@ -450,12 +450,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next key of the object that was entered, or none at its end. The value must be stepped over before the
-    /// next call. `first` says that no member was read yet.
-    #[inline(always)]
-    pub(crate) fn next_key(&mut self, first: bool) -> Result<Option<RawString<'a>>> {
-        if let Some(key) = self.compact_key(first) {
-            return Ok(Some(key));
-        }
+    /// next call. `first` says that no member was read yet. Try [`compact_key`](Self::compact_key) first.
+    #[inline(never)]
+    pub(crate) fn other_key(&mut self, first: bool) -> Result<Option<RawString<'a>>> {
         match self.peek() {
             Some(b'}') => {
                 self.at += 1;

@@ -12,6 +12,7 @@ mod object;
 mod options;
 pub mod reason;
 mod settled;
+mod spans;
 mod text;
 mod upstream;
 mod verdict;
@@ -22,9 +23,10 @@ pub use augment::{AugmentError, augment, augment_by, augment_value};
 pub use duration::format_duration;
 pub use json::MAX_DEPTH;
 pub use node::{Elements, Entries, Key, Kind as NodeKind, Members, Node};
-pub use object::{ConditionElements, ConditionFields, Known, Member, Object, OtherMembers, ParseError};
+pub use object::{ConditionElements, ConditionFields, Known, Object, OtherMembers, ParseError};
 pub use options::{Options, Profile};
 pub use settled::CustomRule;
+pub use spans::Member;
 pub use verdict::{
     Basis, Condition, Confidence, Failure, FailureClass, Problem, RECONCILING, STALLED, Status, Text,
     UnknownName, Verdict,

@@ -6,7 +6,6 @@ use std::fmt;
 use serde_json::Value;
 use wide::u8x16;
 
-use crate::json::RawString;
 use crate::walk::{Literal, Walk};
 
 /// A JSON value of an object, where it lies. Copying it copies a reference.
@@ -366,13 +365,6 @@ impl Literal<'_> {
     }
 }
 
-impl<'a> RawString<'a> {
-    /// The string that the literal stands for.
-    pub(crate) fn text(self) -> Cow<'a, str> {
-        if self.escaped { unescape(self.inner) } else { plain_text(self.inner) }
-    }
-}
-
 fn inner(text: &[u8]) -> Option<&[u8]> {
     text.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }
@@ -477,7 +469,7 @@ fn parse_int(text: &[u8]) -> Option<i64> {
 /// Reads the inside of a checked string literal. Bytes that are no UTF-8 and lone surrogates become U+FFFD, as Go's
 /// decoder does it.
 #[inline]
-fn unescape(inner: &[u8]) -> Cow<'_, str> {
+pub(crate) fn unescape(inner: &[u8]) -> Cow<'_, str> {
     if is_escaped(inner) { unescape_slowly(inner) } else { plain_text(inner) }
 }
 

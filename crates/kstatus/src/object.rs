@@ -1,22 +1,12 @@
-//! Object projection: positions of the fields that rules read.
-//!
-//! One pass over the bytes notes the span of each field in [`Field`] and skips the rest. Nothing is copied.
+//! Object projection: the fields that rules read, in the bytes of an object by their noted positions, or in a parsed value. Nothing is copied.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::block::slashes_and_backslashes;
-use crate::fields::{FIELDS, Field, Parent};
-use crate::json::{Cursor, Invalid, RawString, SyntaxError};
-use crate::node::{Elements, Kind, Node, plain_text, same};
-
-/// Position of a field's value in the bytes; empty if the field is absent, since a JSON value has at least one byte.
-#[derive(Clone, Copy, Debug, Default)]
-struct Span {
-    start: u32,
-    end: u32,
-}
+use crate::fields::{Field, Parent};
+use crate::node::{Elements, Kind, Node, plain_text};
+use crate::spans::{CONDITION_KEYS, CONDITIONS, ConditionSpans, Member, PlainType, Span, Spans, read};
 
 /// A field whose place is noted while an object is read: looking it up costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,155 +54,6 @@ enum Source<'a> {
     Text(&'a [u8]),
     /// The object, and its metadata, spec and status: looking them up once is half of what a field costs.
     Value(&'a Value, [Option<&'a Value>; 3]),
-}
-
-/// The members of a condition that rules read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Member {
-    /// `type`
-    Type,
-    /// `status`
-    Status,
-    /// `reason`
-    Reason,
-    /// `message`
-    Message,
-    /// `observedGeneration`
-    ObservedGeneration,
-    /// `lastTransitionTime`
-    LastTransitionTime,
-}
-
-/// Their keys, in the order of [`Member`].
-const CONDITION_KEYS: [&str; 6] =
-    ["type", "status", "reason", "message", "observedGeneration", "lastTransitionTime"];
-
-/// Length and first letter tell them apart, so there is one comparison.
-#[inline]
-fn member_named(key: &[u8]) -> Option<Member> {
-    let member = match (key.len(), key.first()?) {
-        (4, _) => Member::Type,
-        (6, b's') => Member::Status,
-        (6, _) => Member::Reason,
-        (7, _) => Member::Message,
-        (18, b'o') => Member::ObservedGeneration,
-        (18, _) => Member::LastTransitionTime,
-        _ => return None,
-    };
-    same(key, CONDITION_KEYS.get(member as usize)?.as_bytes()).then_some(member)
-}
-
-type ConditionSpans = [Span; CONDITION_KEYS.len()];
-
-/// Hardly any object has more conditions; those beyond are looked for again when they are asked for.
-const CONDITIONS: usize = 8;
-
-/// Hardly any spec or status has more members that are no [`Field`]; one that has is gone over again when it is asked for.
-const OTHERS: usize = 12;
-
-/// Positions of the members of a map that are no [`Field`]: custom rules read them, and the map need not be gone over again.
-#[derive(Clone, Copy, Debug)]
-struct Others {
-    /// The inside of the key, and the value.
-    spans: [(Span, Span); OTHERS],
-    /// Number of such members. Larger if not all of them are noted.
-    length: usize,
-}
-
-impl Others {
-    const NONE: Self = Self { spans: [(Span::NONE, Span::NONE); OTHERS], length: 0 };
-    /// The length if there are members that cannot be noted.
-    const PARTIAL: usize = usize::MAX / 2;
-
-    #[inline]
-    fn note(&mut self, key: Span, value: Span) {
-        if let Some(noted) = self.spans.get_mut(self.length) {
-            *noted = (key, value);
-        }
-        self.length += 1;
-    }
-}
-
-/// Positions of all fields that rules read.
-#[derive(Debug)]
-struct Spans {
-    fields: [Span; FIELDS],
-    /// The first conditions: the element and its members.
-    conditions: [(Span, ConditionSpans); CONDITIONS],
-    /// Number of conditions.
-    conditions_length: usize,
-    /// Of `spec` and `status`.
-    others: [Others; 2],
-    /// Whether `apiVersion` and `kind` are strings without escapes, and where the only slash of the former is in the bytes.
-    plain_type: Option<PlainType>,
-}
-
-/// API group and kind, if both are written without escapes.
-#[derive(Clone, Copy, Debug)]
-struct PlainType {
-    group: Span,
-    kind: Span,
-}
-
-impl Spans {
-    const fn none() -> Self {
-        Self {
-            fields: [Span::NONE; FIELDS],
-            conditions: [(Span::NONE, [Span::NONE; CONDITION_KEYS.len()]); CONDITIONS],
-            conditions_length: 0,
-            others: [Others::NONE; 2],
-            plain_type: None,
-        }
-    }
-
-    /// The other members of `spec` or `status`.
-    #[inline]
-    fn others(&mut self, parent: Parent) -> Option<&mut Others> {
-        let [spec, status] = &mut self.others;
-        match parent {
-            Parent::Spec => Some(spec),
-            Parent::Status => Some(status),
-            Parent::Top | Parent::Metadata => None,
-        }
-    }
-
-    /// Forgets what lies in `parent`: of two members with one key the last counts, whole.
-    fn forget(&mut self, parent: Parent) {
-        let (from, to) = parent.range();
-        self.fields.get_mut(from..to).unwrap_or_default().fill(Span::default());
-        if parent == Parent::Status {
-            self.conditions_length = 0;
-        }
-        if let Some(others) = self.others(parent) {
-            others.length = 0;
-        }
-    }
-}
-
-impl Span {
-    const NONE: Self = Self { start: 0, end: 0 };
-
-    /// Offsets past 4 GiB are not kept: such a value reads as absent. Readers bound objects far below.
-    fn new(start: usize, end: usize) -> Self {
-        match u32::try_from(end) {
-            // It does not begin after its end.
-            Ok(end) => Self { start: start as u32, end },
-            Err(_) => Self::default(),
-        }
-    }
-
-    #[inline]
-    fn of(self, bytes: &[u8]) -> Option<Node<'_>> {
-        if self.end == 0 {
-            return None;
-        }
-        self.text(bytes).map(Node::Text)
-    }
-
-    #[inline]
-    fn text(self, bytes: &[u8]) -> Option<&[u8]> {
-        bytes.get(self.start as usize..self.end as usize)
-    }
 }
 
 /// An element of `status.conditions`, or of another list of conditions.
@@ -611,142 +452,6 @@ impl<'o, 'a: 'o> Iterator for ConditionElements<'o, 'a> {
     }
 }
 
-/// Notes the spans of the fields; gives the kind of the value where it is no object.
-fn read(json: &[u8], spans: &mut Spans) -> Result<Option<Kind>, SyntaxError> {
-    let mut cursor = Cursor::new(json);
-    read_document(&mut cursor, spans).map_err(|Invalid| cursor.error())
-}
-
-fn read_document(cursor: &mut Cursor<'_>, spans: &mut Spans) -> Result<Option<Kind>, Invalid> {
-    if cursor.peek() != Some(b'{') {
-        let value = cursor.skip()?;
-        cursor.finish()?;
-        return Ok(Some(Node::Text(value).kind()));
-    }
-    read_map(cursor, Parent::Top, spans)?;
-    cursor.finish()?;
-    spans.plain_type = plain_type(cursor.bytes(), spans);
-    Ok(None)
-}
-
-/// The places of group and kind. None where one of them is no string, is written with escapes, or is unusually long.
-fn plain_type(bytes: &[u8], spans: &Spans) -> Option<PlainType> {
-    let inside = |field: Field| {
-        let Span { start, end } = *spans.fields.get(field as usize)?;
-        let quoted = bytes.get(start as usize) == Some(&b'"');
-        // A value has at least one byte, a string two.
-        quoted.then(|| Span { start: start + 1, end: end.saturating_sub(1) })
-    };
-    let (version, kind) = (inside(Field::ApiVersion)?, inside(Field::ObjectKind)?);
-    let masks = |span: Span| slashes_and_backslashes(bytes, span.start as usize, span.end as usize);
-    let (slash, version_escapes) = masks(version)?;
-    let (_, kind_escapes) = masks(kind)?;
-    // An apiVersion with two slashes has no group, and leaves the kind empty.
-    if version_escapes | kind_escapes != 0 || slash & slash.wrapping_sub(1) != 0 {
-        return None;
-    }
-    let length = if slash == 0 { 0 } else { slash.trailing_zeros() };
-    Some(PlainType { group: Span { start: version.start, end: version.start + length }, kind })
-}
-
-/// Reads the map at the cursor. Recursion ends at the second level: only the object itself has parents in it.
-fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Result<(), Invalid> {
-    cursor.enter();
-    let mut first = true;
-    while let Some(key) = cursor.next_key(first)? {
-        first = false;
-        let Some(field) = field_named(parent, key) else {
-            let Some(others) = spans.others(parent) else {
-                cursor.step()?;
-                continue;
-            };
-            if key.escaped {
-                others.length = Others::PARTIAL;
-            }
-            let next = cursor.peek();
-            let start = cursor.at;
-            cursor.step_from(next)?;
-            others.note(Span::new(key.start, key.start + key.inner.len()), Span::new(start, cursor.at));
-            continue;
-        };
-        let next = cursor.peek();
-        let start = cursor.at;
-        match (field, next) {
-            (Field::Metadata | Field::Spec | Field::Status, _) => {
-                let inner = match field {
-                    Field::Metadata => Parent::Metadata,
-                    Field::Spec => Parent::Spec,
-                    _ => Parent::Status,
-                };
-                spans.forget(inner);
-                if next == Some(b'{') {
-                    read_map(cursor, inner, spans)?;
-                } else {
-                    cursor.step()?;
-                }
-            }
-            (Field::Conditions, _) => {
-                spans.conditions_length = 0;
-                if next == Some(b'[') {
-                    read_conditions(cursor, spans)?;
-                } else {
-                    cursor.step()?;
-                }
-            }
-            _ => cursor.step_from(next)?,
-        }
-        if let Some(span) = spans.fields.get_mut(field as usize) {
-            *span = Span::new(start, cursor.at);
-        }
-    }
-    Ok(())
-}
-
-/// Reads the list of conditions at the cursor: most rules look at all of them, so their members are noted on the way.
-fn read_conditions(cursor: &mut Cursor<'_>, spans: &mut Spans) -> Result<(), Invalid> {
-    cursor.enter();
-    let mut first = true;
-    while cursor.next_element(first)? {
-        first = false;
-        let noted = spans.conditions.get_mut(spans.conditions_length);
-        spans.conditions_length += 1;
-        let is_map = cursor.peek() == Some(b'{');
-        let start = cursor.at;
-        let Some((element, members)) = noted else {
-            cursor.step()?;
-            continue;
-        };
-        *members = Default::default();
-        if is_map {
-            read_condition(cursor, members)?;
-        } else {
-            cursor.step()?;
-        }
-        *element = Span::new(start, cursor.at);
-    }
-    Ok(())
-}
-
-fn read_condition(cursor: &mut Cursor<'_>, members: &mut ConditionSpans) -> Result<(), Invalid> {
-    cursor.enter();
-    let mut first = true;
-    while let Some(key) = cursor.next_key(first)? {
-        first = false;
-        let slot = if key.escaped { member_named(key.text().as_bytes()) } else { member_named(key.inner) };
-        cursor.peek();
-        let start = cursor.at;
-        let value = cursor.skip()?;
-        if let Some(span) = slot.and_then(|member| members.get_mut(member as usize)) {
-            *span = if value == b"null" { Span::default() } else { Span::new(start, cursor.at) };
-        }
-    }
-    Ok(())
-}
-
-fn field_named(parent: Parent, key: RawString<'_>) -> Option<Field> {
-    if key.escaped { parent.field(key.text().as_bytes()) } else { parent.field(key.inner) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -762,6 +467,78 @@ mod tests {
         assert_eq!(object.get(Field::Phase).and_then(Node::as_str).as_deref(), Some("x"));
         assert!(matches!(object.find(Field::Paused), Found::BadParent(_)));
         assert!(matches!(object.find(Field::Generation), Found::Absent));
+    }
+
+    #[test]
+    fn other_members_are_those_that_are_no_fields() {
+        let many: String = (0..13).map(|number| format!("\"m{number}\":{number},")).collect();
+        for status in [
+            "{}",
+            "null",
+            "3",
+            r#"{"phase":"Up"}"#,
+            r#"{"a":1,"phase":"Up","b":{"c":[1,{"a":2}]},"a":null,"":"x" , "d" : "é\n" }"#,
+            &format!("{{{many}\"phase\":\"Up\"}}"),
+            r#"{"\u0061":1}"#,
+            r#"{"a":1},"status":{"b":2}"#,
+            r#"{"a":1},"status":null"#,
+        ] {
+            let json = format!("{{\"status\":{status}}}");
+            let object = Object::parse(json.as_bytes()).unwrap();
+            let is_field = |key: &str| Parent::Status.field(key.as_bytes()).is_some();
+            let members = object.get(Field::Status).unwrap().members().filter(|(key, _)| !is_field(key));
+            let expected: Vec<String> = members.map(|(key, value)| format!("{key}: {value:?}")).collect();
+            match object.others(Known::STATUS) {
+                Some(others) => {
+                    let text = |key| std::str::from_utf8(key).unwrap();
+                    let found: Vec<String> =
+                        others.map(|(key, value)| format!("{}: {value:?}", text(key))).collect();
+                    assert_eq!(found, expected, "{status}");
+                }
+                None => assert!(expected.len() > 12 || status.contains('\\'), "{status}"),
+            }
+        }
+        assert!(Object::parse(b"{}").unwrap().others(Known::STATUS).unwrap().next().is_none());
+        assert!(Object::parse(b"{}").unwrap().others(Known::GENERATION).is_none());
+    }
+
+    #[test]
+    fn group_and_kind_are_those_of_the_parsed_object() {
+        let long = format!("{}/v1", "a".repeat(80));
+        for version in
+            ["v1", "", "/", "apps/v1", "apps/", "/v1", "a/b/c", "a\\u002fb", "\\u0061/v1", "é/v1", &long]
+        {
+            for kind in ["\"Pod\"", "\"\"", "\"P\\u006fd\"", "null", "3"] {
+                for padding in [0, 100] {
+                    let space = " ".repeat(padding);
+                    let json = format!("{{\"kind\":{kind},\"apiVersion\":\"{version}\"{space}}}");
+                    let value = serde_json::from_str(&json).unwrap();
+                    let expected = Object::from_value(&value).unwrap().group_kind();
+                    assert_eq!(Object::parse(json.as_bytes()).unwrap().group_kind(), expected, "{json}");
+                }
+            }
+        }
+        for json in [&b"{}"[..], b"{\"apiVersion\":3,\"kind\":\"Pod\"}", b"{\"kind\":\"Pod\"}"] {
+            let value = serde_json::from_slice(json).unwrap();
+            let expected = Object::from_value(&value).unwrap().group_kind();
+            assert_eq!(Object::parse(json).unwrap().group_kind(), expected);
+        }
+    }
+
+    #[test]
+    fn conditions_are_found_by_their_type() {
+        let filler: String = (0..9).map(|number| format!("{{\"type\":\"C{number}\"}},")).collect();
+        for before in ["", "3,{},{\"type\":null},{\"type\":4},", "{\"type\":\"Unready\"},", &filler] {
+            for type_ in ["Ready", "Re\\u0061dy"] {
+                let json = format!(
+                    "{{\"status\":{{\"conditions\":[{before}{{\"status\":\"True\",\"type\":\"{type_}\"}},{{\"type\":\"Ready\"}}]}}}}"
+                );
+                let object = Object::parse(json.as_bytes()).unwrap();
+                let status = object.condition("Ready").unwrap().member(Member::Status).unwrap();
+                assert!(status.is("True"), "{json}");
+                assert!(object.condition("Read").is_none() && object.condition("").is_none());
+            }
+        }
     }
 
     #[test]

@@ -12,8 +12,9 @@ use jiff::Timestamp;
 use crate::fields::Field;
 use crate::go_text::{GoValue, kind_name, type_name};
 use crate::node::{Kind, Node, Shown};
-use crate::object::{ConditionFields, Found, Member, Object};
+use crate::object::{ConditionFields, Found, Object};
 use crate::reason;
+use crate::spans::Member;
 use crate::text::text;
 use crate::verdict::{Basis, RECONCILING, STALLED, Status, Text, Verdict};
 

@@ -104,8 +104,8 @@ impl Reader {
                 Item::Malformed(malformed) => return each(Err(malformed)),
                 Item::Object(found) => found,
             };
-            let error = match Object::parse(found.json) {
-                Ok(object) => return each(Ok((&object, found.json))),
+            let error = match Object::parse_with(found.json, |object| each(Ok((object, found.json)))) {
+                Ok(()) => return,
                 Err(error) => error,
             };
             // Go's decoder then tries YAML, which allows more. If it is no object either, JSON's error says more.

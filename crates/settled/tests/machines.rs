@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::serve::{self, Served};
-use crate::support::{Folder, Run, settled};
+use crate::support::{Directory, Run, settled};
 
 const CLUSTER: &str = "\
 apiVersion: cluster.settled.dev/v1alpha1
@@ -39,15 +39,15 @@ spec:
       providerSpec: {value: {apiVersion: simulated.cluster.settled.dev/v1alpha1, kind: SimulatedMachine, image: debian-12}}
 ";
 
-/// A server with the kinds and a cluster, and a folder with its manifests. No controllers run: statuses are set by the tests.
+/// A server with the kinds and a cluster, and a directory with its manifests. No controllers run: statuses are set by the tests.
 struct World {
     server: Served,
-    folder: Folder,
+    directory: Directory,
 }
 
 impl World {
     fn start(arguments: &[&str]) -> Self {
-        let folder = Folder::new(&[
+        let directory = Directory::new(&[
             ("prod.yaml", CLUSTER),
             ("eu.yaml", &CLUSTER.replace("prod", "eu")),
             (
@@ -55,14 +55,14 @@ impl World {
                 &CLUSTER.replace("kubelet: v1.36.0", "kubelet: v1.37.0").replace("debian-12", "debian-13"),
             ),
         ]);
-        let world = Self { server: Served::start(arguments), folder };
+        let world = Self { server: Served::start(arguments), directory };
         assert_eq!(world.run("cluster apply --install -f prod.yaml").code(), 0);
         world
     }
 
     fn run(&self, arguments: &str) -> Run {
         let kubeconfig = self.server.kubeconfig.to_str().unwrap();
-        settled(arguments).env("KUBECONFIG", kubeconfig).dir(&self.folder)
+        settled(arguments).env("KUBECONFIG", kubeconfig).dir(&self.directory)
     }
 
     fn json(&self, arguments: &str) -> Value {
@@ -131,10 +131,10 @@ fn a_plan_is_printed_kept_and_refused_when_the_world_has_changed() {
 #[test]
 fn objects_that_the_server_refuses_are_reported() {
     let world = World::start(&["--memory"]);
-    world.folder.write("bad.yaml", &CLUSTER.replace("image: debian-12", "size: huge"));
-    world.folder.write("other.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+    world.directory.write("bad.yaml", &CLUSTER.replace("image: debian-12", "size: huge"));
+    world.directory.write("other.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
     world
-        .folder
+        .directory
         .write("old.yaml", "apiVersion: cluster.k8s.io/v1alpha1\nkind: Machine\nmetadata: {name: a}\n");
     let refused = world.run("cluster apply -f bad.yaml").transcript();
     assert!(
@@ -196,8 +196,8 @@ fn clusters_are_compared_and_synchronized() {
     // What really runs.
     let observed = world.with_host();
     let export = observed.run("cluster export").stdout();
-    observed.folder.write("before.yaml", &export);
-    observed.folder.write("after.yaml", &export.replace("kubelet: v1.36.0", "kubelet: v1.35.0"));
+    observed.directory.write("before.yaml", &export);
+    observed.directory.write("after.yaml", &export.replace("kubelet: v1.36.0", "kubelet: v1.35.0"));
     assert_eq!(observed.run("cluster diff before.yaml before.yaml --observed").code(), 0);
     let text = observed.run("cluster diff before.yaml after.yaml --observed").transcript();
     assert!(
@@ -208,12 +208,12 @@ fn clusters_are_compared_and_synchronized() {
 
 #[test]
 fn an_export_is_restored_into_a_state_directory() {
-    let data = Folder::new(&[]);
+    let data = Directory::new(&[]);
     let directory = data.path().join("state");
     let other = data.path().join("other");
     let mut world = World::start(&["--data-dir", directory.to_str().unwrap()]).with_host();
     let export = world.run("cluster export").stdout();
-    world.folder.write("export.yaml", &export);
+    world.directory.write("export.yaml", &export);
     // While the server runs, its directory is read by asking it.
     let state = format!("--state {}", directory.display());
     assert_eq!(world.run(&format!("cluster export {state}")).stdout(), export);
@@ -254,9 +254,9 @@ fn an_export_is_restored_into_a_state_directory() {
 
 #[test]
 fn manifests_of_others_are_imported_and_exported() {
-    let folder = Folder::new(&[]);
+    let directory = Directory::new(&[]);
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../machines/tests/import");
-    let run = |arguments: &str| settled(arguments).dir(&folder);
+    let run = |arguments: &str| settled(arguments).dir(&directory);
     let imported = run("cluster import -o json").arg("-f").arg(directory.join("aws.yaml")).output();
     assert_eq!(imported.status.code(), Some(0));
     let objects: Value = serde_json::from_slice(&imported.stdout).unwrap();
@@ -267,10 +267,10 @@ fn manifests_of_others_are_imported_and_exported() {
     assert_eq!(run("cluster import --strict").arg("-f").arg(directory.join("aws.yaml")).code(), 1);
     let kubeadm = run("cluster import").arg("-f").arg(directory.join("kubeadm.yaml")).stdout();
     assert!(kubeadm.contains("component: kube-apiserver"), "{kubeadm}");
-    folder.write("nothing.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n");
+    directory.write("nothing.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n");
     assert_eq!(run("cluster import -f nothing.yaml").code(), 2);
     let world = World::start(&["--memory"]);
-    world.folder.write("kubeadm.yaml", &kubeadm);
+    world.directory.write("kubeadm.yaml", &kubeadm);
     assert_eq!(world.run("cluster export prod --format kubeadm -o json").code(), 0);
     let v1alpha1 = world.json("cluster export --format v1alpha1 -o json");
     assert_eq!(v1alpha1[1]["apiVersion"], "cluster.k8s.io/v1alpha1");
@@ -332,7 +332,7 @@ fn nodes_are_adopted_as_paused_machines() {
         assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     }
     world
-        .folder
+        .directory
         .write("spec.yaml", "apiVersion: simulated.cluster.settled.dev/v1alpha1\nkind: SimulatedMachine\n");
     let output = world.run("cluster adopt --provider-spec spec.yaml --of prod -o json").output();
     let machines: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -10,8 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::vocabulary::{announces_retry, names_failure, names_waiting, reports_failure};
 use crate::fields::Field;
 use crate::node::{Kind, Node, Shown, same};
-use crate::object::{ConditionFields, Found, Member, Object};
+use crate::object::{ConditionFields, Found, Object};
 use crate::options::Options;
+use crate::spans::Member;
 use crate::text::text;
 use crate::verdict::{Basis, Failure, FailureClass, Problem, Status, Text, Verdict};
 
