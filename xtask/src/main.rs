@@ -103,6 +103,8 @@ tasks
     --smoke                     500 Pods; bars are not checked
   bench status                `settled status` on dumps of 1 GB
   bench netpol                10,000 network policies, and the connections between 1,000 Pods
+  bench machines              10,000 simulated Machines, rollouts of 1,000, plans, and hosts in network namespaces
+    --smoke                     a hundredth of them, without bars
   bench rehearse              rehearsals of a small shop, and of 1,000 Deployments with 10,000 Pods
     --smoke                     dumps of 50 MB, without bars
   all benchmarks without --smoke:

@@ -58,12 +58,39 @@ pub fn definitions(providers: &[ConfigSchema]) -> Vec<CustomResourceDefinition> 
         with_columns::<HealthCheckCondition>(MachineHealthCheck::crd()),
         with_columns::<HostCondition>(Host::crd()),
     ];
+    definitions.iter_mut().for_each(begin_unobserved);
     if let Some(config) = union(providers) {
         for definition in &mut definitions {
             embed(definition, &config);
         }
     }
     definitions
+}
+
+/// Kinds that no controller reports on at all times.
+const UNREPORTED: [&str; 2] = ["MachineClass", "Host"];
+
+/// Lets a new object say that it is not observed yet. Upstream's kstatus takes an object without a status for done; Flux has the same default.
+fn begin_unobserved(definition: &mut CustomResourceDefinition) {
+    if UNREPORTED.contains(&definition.spec.names.kind.as_str()) {
+        return;
+    }
+    change(definition, |schema| {
+        if let Some(status) = schema.pointer_mut("/openAPIV3Schema/properties/status") {
+            status["default"] = json!({"observedGeneration": -1});
+        }
+    });
+}
+
+/// Changes the schemas of a definition.
+fn change(definition: &mut CustomResourceDefinition, mut edit: impl FnMut(&mut Value)) {
+    let mut value = json!(definition);
+    for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
+        edit(&mut version["schema"]);
+    }
+    if let Ok(changed) = serde_json::from_value(value) {
+        *definition = changed;
+    }
 }
 
 fn with_columns<C: ConditionType>(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
@@ -76,13 +103,7 @@ fn embed(definition: &mut CustomResourceDefinition, config: &Value) {
     if definition.spec.names.kind == "Cluster" {
         return;
     }
-    let mut value = json!(definition);
-    for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
-        replace(&mut version["schema"], config);
-    }
-    if let Ok(embedded) = serde_json::from_value(value) {
-        *definition = embedded;
-    }
+    change(definition, |schema| replace(schema, config));
 }
 
 /// Replaces the schema of each property `providerSpec`, or of its property `value`.

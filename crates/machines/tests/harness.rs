@@ -27,7 +27,7 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) cloud: Shared,
     pub(crate) clock: Clock,
-    _server: Server,
+    pub(crate) server: Server,
     tasks: JoinSet<()>,
     latency: Latency,
 }
@@ -57,7 +57,7 @@ impl World {
         for definition in definitions(&[provider.schema()]) {
             crds.create(&PostParams::default(), &definition).await.expect("a valid CRD");
         }
-        let mut world = Self { client, cloud, clock, _server: server, tasks: JoinSet::new(), latency };
+        let mut world = Self { client, cloud, clock, server, tasks: JoinSet::new(), latency };
         world.pass(1).await;
         world.restart();
         world
@@ -75,6 +75,38 @@ impl World {
         options.clock = self.clock.clone();
         let client = self.client.clone();
         self.tasks.spawn(async move { controllers::run(client, options).await.expect("caches") });
+    }
+
+    /// A registry that plans as the controllers do.
+    pub(crate) fn registry(&self) -> Registry {
+        let provider = SimulatedProvider::new(self.cloud.clone(), self.clock.clone(), self.latency);
+        Registry::new([Arc::new(provider) as Arc<dyn Provider>]).expect("a schema")
+    }
+
+    /// Ends all controllers and agents.
+    pub(crate) fn stop(&mut self) {
+        self.tasks.abort_all();
+        self.tasks = JoinSet::new();
+    }
+
+    /// An empty server with the same hosts and the same time; nothing runs there yet.
+    pub(crate) async fn wiped(mut self) -> Self {
+        self.stop();
+        let mut config = Config::default();
+        let now = self.clock.clone();
+        config.clock = Some(Arc::new(move || now.now()));
+        config.seed = Some(2);
+        let server = Server::start(config).await.expect("a server");
+        let client = server.client();
+        settled_machines::live::install(&client, &self.registry().formats()).await.expect("the kinds");
+        Self {
+            client,
+            server,
+            tasks: JoinSet::new(),
+            cloud: self.cloud,
+            clock: self.clock,
+            latency: self.latency,
+        }
     }
 
     /// Lets virtual time pass.

@@ -2,6 +2,8 @@
 
 pub(crate) mod args;
 pub(crate) mod live;
+#[cfg(feature = "machines")]
+pub(crate) mod machines;
 #[cfg(feature = "netpol")]
 pub(crate) mod netpol;
 #[cfg(feature = "serve")]
@@ -137,6 +139,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     Augment(AugmentArgs),
     Rules(RulesArgs),
+    #[cfg(feature = "machines")]
+    Cluster(machines::MachinesArgs),
     #[cfg(feature = "netpol")]
     Netpol(netpol::NetpolArgs),
     #[cfg(feature = "serve")]

@@ -81,6 +81,8 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         Command::Status(args) => status::run(args),
         Command::Augment(args) => augment::run(args),
         Command::Rules(args) => rules::run(args),
+        #[cfg(feature = "machines")]
+        Command::Cluster(args) => crate::machines::run(args),
         #[cfg(feature = "netpol")]
         Command::Netpol(args) => crate::netpol::run(args),
         #[cfg(feature = "serve")]

@@ -19,6 +19,8 @@ mod kubectl;
 mod live;
 mod log;
 mod look;
+#[cfg(feature = "machines")]
+mod machines;
 mod names;
 #[cfg(feature = "netpol")]
 mod netpol;

@@ -5,6 +5,7 @@ mod cache;
 mod callgrind;
 mod generate;
 mod load;
+mod machines;
 mod netpol;
 mod page;
 mod policies;
@@ -47,6 +48,10 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         ["netpol", flags @ ..] => {
             let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
             netpol::run(smoke, write_docs)
+        }
+        ["machines", flags @ ..] => {
+            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
+            machines::run(smoke, write_docs)
         }
         ["rehearse", flags @ ..] => {
             let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;

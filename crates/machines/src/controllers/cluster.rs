@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::Resource as _;
+use serde_json::json;
 use settled_controller::ObjectKey;
 use settled_controller::conditions::Conditions;
 use settled_controller::status::StatusWriter;
@@ -43,6 +45,46 @@ impl Groups {
         sets.retain(|set| is_of(&set.spec.template.spec.cluster_name));
         Self { deployments, sets }
     }
+}
+
+/// The owner references of an object with that of its Cluster; `None` if it has one, or another object controls it.
+fn owners<K: kube::Resource>(object: &K, cluster: &Cluster) -> Option<serde_json::Value> {
+    let mut owners = object.meta().owner_references.clone().unwrap_or_default();
+    if owners.iter().any(|owner| owner.controller == Some(true) || owner.uid == meta::uid(cluster)) {
+        return None;
+    }
+    owners.extend(cluster.owner_ref(&()));
+    Some(json!({"metadata": {"ownerReferences": owners}}))
+}
+
+/// Makes the Cluster an owner of its groups and of Machines without one, so that readers find them. Returns whether there were any.
+async fn own(
+    key: &ObjectKey,
+    cluster: &Cluster,
+    groups: &Groups,
+    machines: &[&Machine],
+    context: &Context,
+) -> Result<bool, Error> {
+    let mut has_owned = false;
+    for deployment in groups.deployments.iter().filter(|group| !meta::is_deleting(&***group)) {
+        if let Some(patch) = owners(&**deployment, cluster) {
+            context.patch(key, &**deployment, patch).await?;
+            has_owned = true;
+        }
+    }
+    for set in groups.sets.iter().filter(|group| !meta::is_deleting(&***group)) {
+        if let Some(patch) = owners(&**set, cluster) {
+            context.patch(key, &**set, patch).await?;
+            has_owned = true;
+        }
+    }
+    for machine in machines.iter().filter(|machine| !meta::is_deleting(**machine)) {
+        if let Some(patch) = owners(*machine, cluster) {
+            context.patch(key, *machine, patch).await?;
+            has_owned = true;
+        }
+    }
+    Ok(has_owned)
 }
 
 fn status(cluster: &Cluster, plan: ClusterPlan, context: &Context) -> Result<ClusterStatus, Error> {
@@ -132,6 +174,9 @@ impl Controller for Clusters {
         let machines = informers.machines_of_cluster(key);
         let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
         let count = groups.deployments.len() + groups.sets.len();
+        if !is_deleting && own(key, &cluster, &groups, &machines, context).await? {
+            return Ok(Next::RequeueAfter(Duration::from_millis(1)));
+        }
         let plan = plan_cluster(&ClusterFacts { cluster: &cluster, machines: &machines, groups: count });
         if plan.is_gone {
             context.finalize(key, &*cluster, CLUSTER_FINALIZER, false).await?;

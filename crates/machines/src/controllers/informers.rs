@@ -21,6 +21,8 @@ const POD_NODE: &str = "spec.nodeName";
 const PROVIDER: &str = "spec.providerID";
 /// Index of Nodes by the Machine that they say they are of.
 const MACHINE: &str = "machine";
+/// Index of Machines that nobody controls, by namespace.
+const UNCONTROLLED: &str = "uncontrolled";
 /// Index of objects by namespace.
 const NAMESPACE: &str = "namespace";
 /// Namespace of the Leases of Nodes.
@@ -93,6 +95,14 @@ fn namespace<K: Resource>(object: &K) -> Vec<String> {
     vec![meta::namespace(object).to_owned()]
 }
 
+/// The namespace of a Machine that nobody controls.
+fn uncontrolled(machine: &Machine) -> Vec<String> {
+    match meta::controller(machine) {
+        Some(_) => Vec::new(),
+        None => namespace(machine),
+    }
+}
+
 /// Namespace and name of the Cluster of a Machine.
 fn cluster(machine: &Machine) -> Vec<String> {
     let name = machine.spec.cluster_name.as_ref();
@@ -101,7 +111,7 @@ fn cluster(machine: &Machine) -> Vec<String> {
 
 informers! {
     0 clusters: Cluster;
-    1 machines: Machine .index_owners() .index_by(NAMESPACE, namespace) .index_by(CLUSTER_LABEL, cluster);
+    1 machines: Machine .index_owners() .index_by(NAMESPACE, namespace) .index_by(CLUSTER_LABEL, cluster) .index_by(UNCONTROLLED, uncontrolled);
     2 sets: MachineSet .index_owners() .index_by(NAMESPACE, namespace);
     3 deployments: MachineDeployment .index_by(NAMESPACE, namespace);
     4 classes: MachineClass;
@@ -134,6 +144,11 @@ impl Informers {
     /// The Machines that a MachineSet controls, by name.
     pub(super) fn machines_of_set(&self, set: &MachineSet) -> Vec<Arc<Machine>> {
         controlled(self.machines.owned_by(meta::uid(set)).unwrap_or_default(), meta::uid(set))
+    }
+
+    /// The Machines of a namespace that nobody controls, by name.
+    pub(super) fn uncontrolled_machines(&self, namespace: &str) -> Vec<Arc<Machine>> {
+        sorted(self.machines.indexed(UNCONTROLLED, namespace).unwrap_or_default())
     }
 
     /// The MachineSets that a MachineDeployment controls, by name.

@@ -12,15 +12,13 @@ use settled_controller::worker::Next;
 use super::controller::{Context, Controller, Error, Shared, is_code, status_writer};
 use super::informers::{AnyChange, Informers};
 use super::meta;
+use crate::desired::{configuration, desired};
 use crate::plan::{Action, ClusterState, Decision, Facts, Progress, decide};
 use crate::provider::{
-    ConfigError, Desired, Entry, HostKey, HostState, Observed, Progress as Done, ProviderError, Registry,
-    Request,
+    ConfigError, Entry, HostKey, HostState, Observed, Progress as Done, ProviderError, Registry, Request,
 };
 use crate::small::Node;
-use crate::types::{
-    CLUSTER_LABEL, Cluster, ErrorReason, FINALIZER, Machine, MachineCondition, MachinePhase, MachineStatus,
-};
+use crate::types::{Cluster, ErrorReason, FINALIZER, Machine, MachineCondition, MachinePhase, MachineStatus};
 
 /// How soon the result of a call is looked at.
 const SOON: Duration = Duration::from_millis(1);
@@ -42,16 +40,11 @@ impl Machines {
         machine: &Machine,
         informers: &Informers,
     ) -> Result<(&Entry, serde_json::Value), ConfigError> {
-        let spec = &machine.spec.provider_spec;
-        let config = match (&spec.value, &spec.value_from) {
-            (Some(value), _) => value.clone(),
-            (None, Some(source)) => {
-                let name = &source.machine_class.name;
-                let class = informers.classes.get(ObjectKey::new(meta::namespace(machine), name));
-                class.ok_or_else(|| ConfigError::NoClass(name.clone()))?.spec.provider_spec.clone()
-            }
-            (None, None) => return Err(ConfigError::Missing),
+        let class = |name: &str| {
+            let class = informers.classes.get(ObjectKey::new(meta::namespace(machine), name))?;
+            Some(class.spec.provider_spec.clone())
         };
+        let config = configuration(&machine.spec.provider_spec, class)?;
         let entry = self.registry.find(&config)?;
         Ok((entry, config))
     }
@@ -195,6 +188,7 @@ fn with_conditions(
         }
     }
     status.conditions = conditions.finish()?;
+    status.failure_message = status.error_message.clone().filter(|_| status.node_ref.is_none());
     Ok(Some(status))
 }
 
@@ -237,26 +231,37 @@ fn cluster_state(machine: &Machine, informers: &Informers) -> (ClusterState, Opt
     (state, Some(cluster))
 }
 
-fn desired(machine: &Machine, cluster: Option<&Cluster>, config: serde_json::Value) -> Desired {
-    let mut labels = machine.spec.metadata.labels.clone();
-    if let Some(name) = &machine.spec.cluster_name {
-        labels.insert(CLUSTER_LABEL.to_owned(), name.clone());
-    }
-    let endpoint = cluster.and_then(|cluster| cluster.status.as_ref()?.api_endpoints.first().cloned());
-    Desired {
-        versions: machine.spec.versions.clone(),
-        config,
-        node_name: meta::name(machine).to_owned(),
-        cluster: machine
-            .spec
-            .cluster_name
-            .as_ref()
-            .map(|name| format!("{}/{name}", meta::namespace(machine)))
-            .unwrap_or_default(),
-        endpoint,
-        labels,
-        taints: machine.spec.taints.clone(),
-    }
+/// The host that a Machine is to adopt, and has not yet.
+fn unclaimed(machine: &Machine) -> Option<&str> {
+    let has_host = machine
+        .status
+        .as_ref()
+        .is_some_and(|status| status.host_key.is_some() || status.provider_id.is_some());
+    let is_deleting = meta::is_deleting(machine);
+    machine.spec.provider_id.as_deref().filter(|_| !has_host && !is_deleting)
+}
+
+/// The key of a host by the provider's name for it, unless it is another Machine's.
+async fn host_by_id(
+    entry: &Entry,
+    id: &str,
+    machine: &Machine,
+    informers: &Informers,
+) -> Result<Result<HostKey, ConfigError>, ProviderError> {
+    let hosts = entry.provider.list().await?;
+    let Some(host) = hosts.into_iter().find(|host| host.id == id) else {
+        let error = format!("spec.providerID: {} has no host {id}", entry.name());
+        return Ok(Err(ConfigError::Invalid(vec![error])));
+    };
+    let is_owner =
+        |other: &Machine| other.host_key() == host.key.as_str() && meta::uid(other) != meta::uid(machine);
+    Ok(match informers.machines.state_filter(is_owner).first() {
+        Some(owner) => {
+            let error = format!("spec.providerID: the host {id} is of Machine {}", meta::key(&**owner));
+            Err(ConfigError::Invalid(vec![error]))
+        }
+        None => Ok(host.key),
+    })
 }
 
 impl Controller for Machines {
@@ -310,17 +315,34 @@ impl Controller for Machines {
             },
             Err(error) => Err(error.clone()),
         };
-        let wanted = complete.map(|config| desired(&machine, owner.as_deref(), config));
+        let wanted = complete.map(|config| {
+            let (namespace, name) = (meta::namespace(&*machine), meta::name(&*machine));
+            desired(namespace, name, &machine.spec, owner.as_deref(), config)
+        });
         let wanted = wanted.and_then(|wanted| match &entry {
             Ok(entry) => entry.validate(&wanted).map(|()| wanted),
             Err(error) => Err(error.clone()),
         });
-        let host_key = HostKey::new(meta::uid(&*machine));
+        let host_key = HostKey::new(machine.host_key());
         let has_finalizer = machine.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER);
-        let observed = match &entry {
-            Ok(entry) if has_finalizer && cluster != ClusterState::Paused => {
-                Some(entry.provider.observe(&host_key).await)
+        let is_active = has_finalizer && cluster != ClusterState::Paused;
+        let mut wanted = wanted;
+        if let (Ok(entry), Some(id)) = (&entry, unclaimed(&machine))
+            && is_active
+        {
+            match host_by_id(entry, id, &machine, informers).await? {
+                Ok(host) => {
+                    let mut status = machine.status.clone().unwrap_or_default();
+                    status.host_key = Some(host.as_str().to_owned());
+                    context.write_status(key, &self.status, &machine, &status).await?;
+                    return Ok(Next::RequeueAfter(SOON));
+                }
+                // Another host must not be created in its place.
+                Err(error) => wanted = Err(error),
             }
+        }
+        let observed = match &entry {
+            Ok(entry) if is_active => Some(entry.provider.observe(&host_key).await),
             _ => None,
         };
         let host = observed.as_ref().and_then(|observed| observed.as_ref().ok()).and_then(Observed::host);

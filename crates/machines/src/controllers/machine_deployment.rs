@@ -19,7 +19,7 @@ use super::informers::{AnyChange, Informers};
 use super::meta;
 use crate::plan::{
     MachineView, Rollout, RolloutAction, SetView, UpdateView, is_available, merge_patch,
-    plan_machine_updates, plan_rollout,
+    plan_machine_updates, plan_rollout, template_hash,
 };
 use crate::types::{
     DEPLOYMENT_LABEL, Machine, MachineDeployment, MachineDeploymentCondition, MachineDeploymentStatus,
@@ -54,17 +54,8 @@ fn is_of_template(spec: &MachineSpec, deployment: &MachineDeployment) -> bool {
     *spec == deployment.spec.template.spec
 }
 
-/// FNV-1a of a template and its revision, in letters and digits.
-fn hash(deployment: &MachineDeployment, revision: u64) -> String {
-    let mut hash: u32 = 0x811c_9dc5;
-    for byte in format!("{revision}{}", json!(deployment.spec.template)).bytes() {
-        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
-    format!("{hash:08x}")
-}
-
 fn new_set(deployment: &MachineDeployment, replicas: i32, revision: u64) -> MachineSet {
-    let hash = hash(deployment, revision);
+    let hash = template_hash(deployment, revision);
     let name = meta::name(deployment);
     let own =
         [(TEMPLATE_HASH_LABEL.to_owned(), hash.clone()), (DEPLOYMENT_LABEL.to_owned(), name.to_owned())];

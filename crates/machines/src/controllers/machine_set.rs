@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use kube::Resource as _;
 use kube::api::ObjectMeta;
+use serde_json::json;
 use settled_controller::ObjectKey;
 use settled_controller::conditions::Conditions;
 use settled_controller::status::StatusWriter;
@@ -119,19 +120,55 @@ fn status(
     Ok((status, next))
 }
 
+/// Adopts Machines that nobody controls and that the selector matches, and releases those that it does not match any more (`ClaimMachines`
+/// upstream). Returns whether there were any.
+async fn claim(key: &ObjectKey, set: &MachineSet, context: &Context) -> Result<bool, Error> {
+    let is_selected = set.spec.selector.matcher();
+    let selects = |machine: &Machine| is_selected(machine.metadata.labels.as_ref());
+    let mut has_claimed = false;
+    for machine in context.informers.uncontrolled_machines(meta::namespace(set)) {
+        if meta::is_deleting(&*machine) || !selects(&machine) {
+            continue;
+        }
+        let mut owners = machine.metadata.owner_references.clone().unwrap_or_default();
+        owners.extend(set.controller_owner_ref(&()));
+        context.patch(key, &*machine, json!({"metadata": {"ownerReferences": owners}})).await?;
+        has_claimed = true;
+    }
+    for machine in context.informers.machines_of_set(set) {
+        if meta::is_deleting(&*machine) || selects(&machine) {
+            continue;
+        }
+        let mut owners = machine.metadata.owner_references.clone().unwrap_or_default();
+        owners.retain(|owner| owner.uid != meta::uid(set));
+        context.patch(key, &*machine, json!({"metadata": {"ownerReferences": owners}})).await?;
+        has_claimed = true;
+    }
+    Ok(has_claimed)
+}
+
 impl Controller for MachineSets {
     const NAME: &'static str = "machineset-controller";
     const BATCH: Duration = GROUP_BATCH;
 
-    fn wake(&self, change: &AnyChange, _informers: &Informers) -> Vec<ObjectKey> {
+    fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey> {
         match change {
             AnyChange::MachineSet(change) => vec![change.key.clone()],
             AnyChange::Machine(change) => {
-                let machine = change.new.as_ref().or(change.old.as_ref());
-                machine
-                    .and_then(|machine| meta::controller_key(&**machine, "MachineSet"))
-                    .into_iter()
-                    .collect()
+                let machines = change.new.iter().chain(&change.old);
+                let mut keys: Vec<ObjectKey> =
+                    machines.filter_map(|machine| meta::controller_key(&**machine, "MachineSet")).collect();
+                keys.dedup();
+                // One that nobody controls may be adopted.
+                if let Some(machine) =
+                    change.new.as_ref().filter(|machine| meta::controller(&***machine).is_none())
+                {
+                    let sets = informers.in_namespace::<MachineSet>(&change.key.namespace);
+                    let labels = machine.metadata.labels.as_ref();
+                    let adopting = sets.iter().filter(|set| set.spec.selector.matches(labels));
+                    keys.extend(adopting.map(|set| meta::key(&**set)));
+                }
+                keys
             }
             _ => Vec::new(),
         }
@@ -142,6 +179,9 @@ impl Controller for MachineSets {
         let Some(set) = informers.sets.get(key) else { return Ok(Next::AwaitChange) };
         if meta::is_deleting(&*set) || meta::is_paused(&*set) {
             return Ok(Next::AwaitChange);
+        }
+        if claim(key, &set, context).await? {
+            return Ok(Next::RequeueAfter(Duration::from_millis(1)));
         }
         let machines = informers.machines_of_set(&set);
         let views: Vec<MachineView> = machines.iter().map(|machine| MachineView::of(machine)).collect();

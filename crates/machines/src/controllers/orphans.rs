@@ -56,7 +56,7 @@ impl Controller for Orphans {
             inventory.extend(hosts.into_iter().map(|host| (entry.name(), host.key.as_str().to_owned())));
         }
         let machines = informers.machines.state();
-        let live: BTreeSet<&str> = machines.iter().map(|machine| meta::uid(&**machine)).collect();
+        let live: BTreeSet<&str> = machines.iter().map(|machine| machine.host_key()).collect();
         let owned =
             inventory.iter().filter(|(_, uid)| live.contains(uid.as_str())).cloned().collect::<Vec<_>>();
         let orphans = {

@@ -316,11 +316,25 @@ fn rest(since: Timestamp, duration: Duration, now: Timestamp) -> Option<Duration
     Duration::try_from(until.duration_since(now)).ok().filter(|left| !left.is_zero())
 }
 
+/// Records what the provider plans with, so that a plan can be made without asking for the host.
+fn record_facts(status: &mut MachineStatus, host: &Host) {
+    let members = status.provider_status.get_or_insert_with(|| json!({})).as_object_mut();
+    let Some(members) = members else { return };
+    match host.facts.is_empty() {
+        true => members.remove("facts"),
+        false => members.insert("facts".to_owned(), json!(host.facts)),
+    };
+    if members.is_empty() {
+        status.provider_status = None;
+    }
+}
+
 fn with_host(mut draft: Draft<'_>, host: &Host) -> Decision {
     let now = draft.facts.now;
     draft.status.provider_id = Some(host.id.clone());
     draft.status.addresses.clone_from(&host.addresses);
     draft.status.versions = Some(host.versions.clone());
+    record_facts(&mut draft.status, host);
     draft.status.provisioning_since.get_or_insert_with(|| whole_second(now));
     if matches!(
         draft.status.error_reason,
@@ -526,7 +540,7 @@ fn observe_node(draft: &mut Draft<'_>) -> bool {
         return false;
     };
     let own = |field: &Option<String>| field.clone().unwrap_or_default();
-    draft.status.node_ref = Some(NodeRef { name: own(&node.metadata.name), uid: own(&node.metadata.uid) });
+    draft.status.node_ref = Some(NodeRef::new(&own(&node.metadata.name), &own(&node.metadata.uid)));
     let wanted = &draft.facts.machine.spec.versions.kubelet;
     let reported = &node.status.node_info.kubelet_version;
     match node.ready() {

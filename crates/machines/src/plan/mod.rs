@@ -13,6 +13,7 @@ pub(crate) use cluster::{ClusterFacts, ClusterPlan, plan_cluster};
 pub(crate) use health::{HealthPlan, Target, plan_health};
 pub(crate) use machine::{Action, ClusterState, Decision, Facts, Progress, decide};
 pub(crate) use patch::merge_patch;
-pub(crate) use replicas::is_available;
 pub use replicas::{MachineView, ReplicasPlan, plan_replicas};
+pub(crate) use replicas::{is_available, plan_deletions};
+pub(crate) use rollout::template_hash;
 pub use rollout::{Rollout, RolloutAction, SetView, UpdateView, plan_machine_updates, plan_rollout};

@@ -95,8 +95,19 @@ pub fn plan_replicas(
     if excess == 0 {
         return ReplicasPlan::Nothing;
     }
-    let mut ranked = live;
-    ranked.sort_by_cached_key(|machine| {
+    ReplicasPlan::Delete(ranked(policy, live).take(excess).collect())
+}
+
+/// The Machines that are deleted in all until there are no more than the replicas, in any number of steps.
+pub(crate) fn plan_deletions(replicas: usize, policy: DeletePolicy, machines: &[MachineView]) -> Vec<String> {
+    let live: Vec<&MachineView> = machines.iter().filter(|machine| !machine.is_deleting).collect();
+    let excess = live.len().saturating_sub(replicas);
+    ranked(policy, live).take(excess).collect()
+}
+
+/// Names in the order of deletion.
+fn ranked(policy: DeletePolicy, mut machines: Vec<&MachineView>) -> impl Iterator<Item = String> {
+    machines.sort_by_cached_key(|machine| {
         let class = match machine {
             machine if machine.is_marked => 0,
             machine if machine.is_updating => 1,
@@ -111,7 +122,7 @@ pub fn plan_replicas(
         };
         (class, age, Reverse(number(&machine.name)), machine.name.clone())
     });
-    ReplicasPlan::Delete(ranked.into_iter().take(excess).map(|machine| machine.name.clone()).collect())
+    machines.into_iter().map(|machine| machine.name.clone())
 }
 
 /// The number at the end of a name: of several equal Machines the one with the highest goes first.

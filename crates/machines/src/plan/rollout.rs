@@ -1,7 +1,9 @@
 //! MachineDeployment: how many Machines each MachineSet has during a rollout (`reconcileNewReplicaSet`, `reconcileOldReplicaSets` upstream), and which
 //! Machines are updated next.
 
-use crate::types::{MachineDeploymentSpec, StrategyType};
+use serde_json::json;
+
+use crate::types::{MachineDeployment, MachineDeploymentSpec, StrategyType};
 
 /// A MachineSet as its MachineDeployment sees it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -46,6 +48,15 @@ impl Rollout {
             strategy: spec.strategy.type_,
         }
     }
+}
+
+/// FNV-1a of a template and its revision, in letters and digits.
+pub(crate) fn template_hash(deployment: &MachineDeployment, revision: u64) -> String {
+    let mut hash: u32 = 0x811c_9dc5;
+    for byte in format!("{revision}{}", json!(deployment.spec.template)).bytes() {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    format!("{hash:08x}")
 }
 
 /// What a MachineDeployment does next.

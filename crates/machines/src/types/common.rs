@@ -141,6 +141,14 @@ impl Selector {
             .is_ok_and(|selector| selector.matches(labels.unwrap_or(&none)))
     }
 
+    /// The same for many labels: it is parsed once.
+    pub(crate) fn matcher(&self) -> impl Fn(Option<&BTreeMap<String, String>>) -> bool + use<> {
+        let is_empty = self.match_labels.is_empty() && self.match_expressions.is_empty();
+        let parsed = LabelSelector::from_object(&json!(self)).ok().filter(|_| !is_empty);
+        let none = BTreeMap::new();
+        move |labels| parsed.as_ref().is_some_and(|selector| selector.matches(labels.unwrap_or(&none)))
+    }
+
     /// Its text form, for `status.selector` of a scale subresource.
     #[must_use]
     pub fn text(&self) -> String {

@@ -103,12 +103,35 @@ pub enum MachinePhase {
 
 /// The Node of a Machine.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeRef {
+    /// `v1`.
+    #[serde(default = "core_version")]
+    pub api_version: String,
+    /// `Node`.
+    #[serde(default = "node_kind")]
+    pub kind: String,
     /// Name.
     pub name: String,
     /// UID.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
+}
+
+fn core_version() -> String {
+    "v1".to_owned()
+}
+
+fn node_kind() -> String {
+    "Node".to_owned()
+}
+
+impl NodeRef {
+    /// The reference to a Node.
+    #[must_use]
+    pub fn new(name: &str, uid: &str) -> Self {
+        Self { api_version: core_version(), kind: node_kind(), name: name.to_owned(), uid: uid.to_owned() }
+    }
 }
 
 /// How an update is performed: the provider's decision.
@@ -181,6 +204,9 @@ pub struct MachineStatus {
     /// The host, by the provider's name for it.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
     pub provider_id: Option<String>,
+    /// The key that its provider has the host by, if that is not the UID of the Machine: of one that was restored, moved or adopted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_key: Option<String>,
     /// `apiVersion/kind` of the provider's configuration: who has the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
@@ -199,6 +225,9 @@ pub struct MachineStatus {
     /// The same for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
+    /// The same of a Machine without a Node, under the name that the cluster-autoscaler reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_message: Option<String>,
     /// The update that is being performed, or was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<MachineUpdate>,
@@ -224,6 +253,13 @@ pub struct MachineStatus {
 }
 
 impl Machine {
+    /// The key that its provider has its host by.
+    #[must_use]
+    pub fn host_key(&self) -> &str {
+        let recorded = self.status.as_ref().and_then(|status| status.host_key.as_deref());
+        recorded.or(self.metadata.uid.as_deref()).unwrap_or_default()
+    }
+
     /// Whether it is of the control plane.
     #[must_use]
     pub fn is_control_plane(&self) -> bool {

@@ -1,0 +1,571 @@
+//! Command line arguments of `settled cluster`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Subcommand, ValueEnum, ValueHint};
+
+use super::args::ClusterArgs;
+use crate::duration;
+
+const CLUSTER_HELP_AFTER: &str = "\
+Examples:
+  settled cluster plan -f cluster.yaml        what becomes of each Machine
+  settled cluster apply -f cluster.yaml       carry it out
+  settled cluster describe prod               Cluster, groups, Machines, hosts
+  settled cluster upgrade prod --version v1.37.0
+                                              control plane first, then workers
+  settled cluster diff prod.yaml context:staging
+                                              compare two clusters
+  settled cluster sync prod.yaml context:staging
+                                              make the second declare the same
+
+docs/machines.md describes the kinds, the providers, and what each proves.";
+
+const PLAN_HELP_AFTER: &str = "\
+Examples:
+  settled cluster plan -f cluster.yaml        what an apply makes of each Machine
+  settled cluster plan -f cluster.yaml --out plan.json
+                                              keep it, for apply --plan
+  settled cluster plan --state ~/prod         what the controllers do now
+
+Decisions:
+  Create       the Machine, or its host, is created
+  NoOp         nothing
+  InPlace      updated on the running host, by the steps listed
+  Replace      another host under the same Machine
+  Unsupported  the host keeps serving, the Machine is Stalled
+  Delete       the Machine is deleted
+
+Exit codes:
+  0  the plan was printed
+  1  the server rejects an object
+  2  invalid arguments or unreadable input
+  4  the cluster is unreachable, or a permission is missing";
+
+const APPLY_HELP_AFTER: &str = "\
+Examples:
+  settled cluster apply -f cluster.yaml       plan, then apply
+  settled cluster apply -f cluster.yaml --wait
+                                              and wait until all is done
+  settled cluster apply --plan plan.json      a plan that was reviewed
+  settled cluster apply -f export.yaml        restore an export, with its status
+
+Exit codes:
+  0  applied; with --wait: everything is done
+  1  an object was rejected, or the plan is out of date; with --wait: Failed
+  2  invalid arguments or unreadable input
+  3  with --wait: timed out
+  4  the cluster is unreachable, or a permission is missing";
+
+const DIFF_HELP_AFTER: &str = "\
+Examples:
+  settled cluster diff prod.yaml staging.yaml two exports
+  settled cluster diff context:prod context:staging
+                                              two live servers
+  settled cluster diff ~/prod prod.yaml       a state directory and an export
+  settled cluster diff prod.yaml context:prod --observed
+                                              what really runs
+  settled cluster diff fleet.yaml#eu fleet.yaml#us
+                                              two clusters of one file
+  settled cluster diff a.yaml b.yaml --part agnostic -o json
+                                              only one part, with JSON patches
+
+Sources:
+  FILE, DIR, -      manifests, or an export
+  DIR               a state directory of `settled serve` or `cluster create`
+  FILE              a kubeconfig: the server of its current context
+  context:NAME      the server of a context of the kubeconfig
+  SOURCE#NAME, SOURCE#NAMESPACE/NAME
+                    one Cluster of several
+
+Exit codes:
+  0  the same
+  1  they differ
+  2  error: invalid arguments, unreadable input, or an unreachable cluster";
+
+const SYNC_HELP_AFTER: &str = "\
+Examples:
+  settled cluster sync context:prod context:staging --dry-run
+                                              what would change
+  settled cluster sync prod.yaml context:staging
+                                              versions, networks, taints, labels,
+                                              strategies and sizes of prod
+
+Sources are those of `settled cluster diff`; B is a server or a state directory.
+The configuration of providers is never changed.
+
+Exit codes:
+  0  synchronized: no agnostic difference is left
+  1  a difference is left, or was rejected
+  2  invalid arguments or unreadable input
+  4  the cluster is unreachable, or a permission is missing";
+
+const ROLLOUT_HELP_AFTER: &str = "\
+Examples:
+  settled cluster rollout status md/workers   wait for its end
+  settled cluster rollout pause md/workers
+  settled cluster rollout undo md/workers     the template of before
+  settled cluster rollout restart md/workers  new Machines of the same template";
+
+const IMPORT_HELP_AFTER: &str = "\
+Examples:
+  settled cluster import -f machines.yaml > new.yaml
+                                              manifests of cluster.k8s.io/v1alpha1
+  settled cluster import -f kubeadm.yaml      a ClusterConfiguration of kubeadm
+
+What has no field here is kept in an annotation, and reported on standard error.
+
+Exit codes:
+  0  imported
+  1  with --strict: something is not carried out
+  2  invalid arguments, unreadable input, or nothing to import";
+
+const EXPORT_HELP_AFTER: &str = "\
+Examples:
+  settled cluster export --state ~/prod > prod.yaml
+                                              all objects, with their status
+  settled cluster export prod --format kubeadm
+                                              a ClusterConfiguration
+  settled cluster export prod --format v1alpha1
+                                              manifests of cluster.k8s.io/v1alpha1
+
+An export that is applied to an empty server finds its hosts again: nothing is
+created or deleted.";
+
+const ADOPT_HELP_AFTER: &str = "\
+Examples:
+  settled cluster adopt --class small > machines.yaml
+                                              Machines for all Nodes without one
+  settled cluster adopt node-1 --provider-spec config.yaml --apply
+
+The Machines are paused: inspect the plan, then remove the annotation
+cluster.settled.dev/paused.";
+
+const VALIDATE_HELP_AFTER: &str = "\
+Examples:
+  settled cluster validate -f cluster.yaml    schemas of kinds and providers
+  settled cluster validate                    status of the objects of a server
+
+Exit codes:
+  0  all lines are PASS
+  1  a line is FAIL
+  2  invalid arguments or unreadable input
+  4  the cluster is unreachable, or a permission is missing";
+
+/// Declare clusters and machines: plan, apply, compare, upgrade and convert them
+///
+/// A Machine declares a Node; a provider makes a host of it. All objects are of cluster.settled.dev/v1alpha1.
+#[derive(Args, Debug)]
+#[command(after_help = CLUSTER_HELP_AFTER)]
+pub(crate) struct MachinesArgs {
+    #[command(subcommand)]
+    pub(crate) command: MachinesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MachinesCommand {
+    Plan(Box<PlanArgs>),
+    Apply(Box<ApplyArgs>),
+    Describe(Box<DescribeArgs>),
+    Upgrade(Box<UpgradeArgs>),
+    Scale(Box<ScaleArgs>),
+    Rollout(RolloutArgs),
+    Diff(Box<DiffArgs>),
+    Sync(Box<SyncArgs>),
+    Validate(Box<ValidateArgs>),
+    Export(Box<ExportArgs>),
+    Import(ImportArgs),
+    Adopt(Box<AdoptArgs>),
+}
+
+/// The server of a command.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ServerArgs {
+    /// State directory of a cluster without a running server, instead of a kubeconfig
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context", "server"], value_hint = ValueHint::DirPath,
+        help_heading = "Cluster")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Namespace [default: the context's]
+    #[arg(short, long, value_name = "NAMESPACE", help_heading = "Targets")]
+    pub(crate) namespace: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+
+    /// Timeout of the command
+    #[arg(id = "command_timeout", long = "timeout", value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
+    pub(crate) timeout: Duration,
+}
+
+/// Manifests.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct ManifestArgs {
+    /// File, directory, URL, or `-` for standard input (can be repeated)
+    #[arg(
+        short = 'f', long = "filename", value_name = "FILE|DIR|URL|-", action = ArgAction::Append,
+        value_hint = ValueHint::AnyPath
+    )]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// Show what becomes of each Machine, before anything is touched
+///
+/// Without -f, shows what the controllers do with the objects as they are.
+#[derive(Args, Debug)]
+#[command(after_help = PLAN_HELP_AFTER)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Write the plan into this file, for `apply --plan`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Show Machines that stay as they are, too
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
+    pub(crate) output: TableOutput,
+}
+
+/// Apply manifests, or a plan; the plan is printed first
+#[derive(Args, Debug)]
+#[command(after_help = APPLY_HELP_AFTER)]
+pub(crate) struct ApplyArgs {
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
+
+    /// Plan of `settled cluster plan --out`; refused if the world has changed since
+    #[arg(long, value_name = "FILE", conflicts_with = "files", value_hint = ValueHint::FilePath)]
+    pub(crate) plan: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Take over fields that other managers own
+    #[arg(long)]
+    pub(crate) force_conflicts: bool,
+
+    /// Install the kinds first, with the schemas of the providers that this program has
+    #[arg(long)]
+    pub(crate) install: bool,
+
+    /// Print the plan, and stop
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Wait until Clusters, groups and Machines are done
+    #[arg(long)]
+    pub(crate) wait: bool,
+
+    /// Output format of the plan
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
+    pub(crate) output: TableOutput,
+}
+
+/// Show a Cluster with its groups, Machines, Nodes and hosts
+#[derive(Args, Debug)]
+pub(crate) struct DescribeArgs {
+    /// Name of the Cluster [default: all objects of the namespace]
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) name: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Show each Machine; otherwise, equal ones are grouped
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
+    pub(crate) output: TextOutput,
+}
+
+/// Upgrade or downgrade a Cluster: the control plane first, then the workers
+///
+/// Only specs are changed: how each Machine gets there is decided by its provider.
+#[derive(Args, Debug)]
+pub(crate) struct UpgradeArgs {
+    /// Name of the Cluster
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) name: String,
+
+    /// Version of the control plane and the kubelets
+    #[arg(id = "to_version", long = "version", value_name = "VERSION")]
+    pub(crate) version: String,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Leave the workers as they are
+    #[arg(long)]
+    pub(crate) control_plane_only: bool,
+
+    /// Show what would be changed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Set the size of a MachineDeployment or a MachineSet
+#[derive(Args, Debug)]
+pub(crate) struct ScaleArgs {
+    /// The group: md/NAME or ms/NAME
+    #[arg(value_name = "TYPE/NAME")]
+    pub(crate) group: String,
+
+    /// How many Machines
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) replicas: u32,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// Watch, pause, resume, undo or restart a rollout
+#[derive(Args, Debug)]
+#[command(after_help = ROLLOUT_HELP_AFTER)]
+pub(crate) struct RolloutArgs {
+    #[command(subcommand)]
+    pub(crate) command: RolloutCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RolloutCommand {
+    /// Wait for the end of a rollout
+    Status(Box<RolloutTarget>),
+    /// Pause a rollout
+    Pause(Box<RolloutTarget>),
+    /// Resume a rollout
+    Resume(Box<RolloutTarget>),
+    /// Go back to the template of an earlier revision
+    Undo(Box<UndoArgs>),
+    /// Replace all Machines by new ones of the same template
+    Restart(Box<RolloutTarget>),
+}
+
+/// The MachineDeployment of a rollout.
+#[derive(Args, Debug)]
+pub(crate) struct RolloutTarget {
+    /// The MachineDeployment: md/NAME or NAME
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// The MachineDeployment, and where it goes back to.
+#[derive(Args, Debug)]
+pub(crate) struct UndoArgs {
+    #[command(flatten)]
+    pub(crate) target: RolloutTarget,
+
+    /// The revision [default: the one before]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) to_revision: Option<u64>,
+}
+
+/// Compare two clusters: what they declare, or what really runs
+///
+/// Names, status and what controllers own are left out: two clusters with different names are the same if they declare the same.
+#[derive(Args, Debug)]
+#[command(after_help = DIFF_HELP_AFTER)]
+pub(crate) struct DiffArgs {
+    /// The first cluster
+    #[arg(value_name = "A")]
+    pub(crate) a: String,
+
+    /// The second cluster
+    #[arg(value_name = "B")]
+    pub(crate) b: String,
+
+    /// Only this part
+    #[arg(long, value_name = "PART")]
+    pub(crate) part: Option<PartName>,
+
+    /// Compare the versions that really run, by group
+    #[arg(long, conflicts_with = "part")]
+    pub(crate) observed: bool,
+
+    /// Leave the sizes of groups out
+    #[arg(long)]
+    pub(crate) ignore_replicas: bool,
+
+    #[command(flatten)]
+    pub(crate) server: SourceArgs,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
+    pub(crate) output: TextOutput,
+}
+
+/// How sources of a comparison are read.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SourceArgs {
+    /// Namespace of manifests that name none, and the only one that is read of servers [default: all]
+    #[arg(short, long, value_name = "NAMESPACE", help_heading = "Targets")]
+    pub(crate) namespace: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+
+    /// Timeout of the command
+    #[arg(id = "command_timeout", long = "timeout", value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
+    pub(crate) timeout: Duration,
+}
+
+/// Make a cluster declare what another one does, without its provider's configuration
+#[derive(Args, Debug)]
+#[command(after_help = SYNC_HELP_AFTER)]
+pub(crate) struct SyncArgs {
+    /// The cluster that is followed
+    #[arg(value_name = "A")]
+    pub(crate) a: String,
+
+    /// The cluster that is changed
+    #[arg(value_name = "B")]
+    pub(crate) b: String,
+
+    /// Leave the sizes of groups as they are
+    #[arg(long)]
+    pub(crate) ignore_replicas: bool,
+
+    /// Show what would be changed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    pub(crate) server: SourceArgs,
+
+    /// Output format of the plan
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
+    pub(crate) output: TableOutput,
+}
+
+/// Check manifests against the schemas of kinds and providers, or the status of a server's objects
+#[derive(Args, Debug)]
+#[command(after_help = VALIDATE_HELP_AFTER)]
+pub(crate) struct ValidateArgs {
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// Print all objects with their status, to be restored or converted
+#[derive(Args, Debug)]
+#[command(after_help = EXPORT_HELP_AFTER)]
+pub(crate) struct ExportArgs {
+    /// Name of the Cluster [default: all objects]
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) name: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Manifests of this server, kubeadm, or cluster.k8s.io/v1alpha1
+    #[arg(long, value_name = "FORMAT", default_value = "settled")]
+    pub(crate) format: ExportFormat,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", help_heading = "Output")]
+    pub(crate) output: ObjectOutput,
+}
+
+/// Convert manifests of cluster.k8s.io/v1alpha1, or a configuration of kubeadm
+#[derive(Args, Debug)]
+#[command(after_help = IMPORT_HELP_AFTER)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
+
+    /// Namespace of objects that name none
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub(crate) namespace: String,
+
+    /// Fail if something is not carried out
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", help_heading = "Output")]
+    pub(crate) output: ObjectOutput,
+}
+
+/// Make Machines for Nodes that exist already, paused
+#[derive(Args, Debug)]
+#[command(after_help = ADOPT_HELP_AFTER)]
+pub(crate) struct AdoptArgs {
+    /// Names of the Nodes [default: all without a Machine]
+    #[arg(value_name = "NODE")]
+    pub(crate) names: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// The Cluster of the Machines
+    #[arg(long, value_name = "NAME")]
+    pub(crate) of: Option<String>,
+
+    /// MachineClass with the configuration of the provider
+    #[arg(long, value_name = "NAME", required_unless_present = "provider_spec")]
+    pub(crate) class: Option<String>,
+
+    /// File with the configuration of the provider
+    #[arg(long, value_name = "FILE", conflicts_with = "class", value_hint = ValueHint::FilePath)]
+    pub(crate) provider_spec: Option<PathBuf>,
+
+    /// Create the Machines, and do not only print them
+    #[arg(long)]
+    pub(crate) apply: bool,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", help_heading = "Output")]
+    pub(crate) output: ObjectOutput,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableOutput {
+    Table,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TextOutput {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ObjectOutput {
+    Yaml,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// All objects with their status
+    Settled,
+    /// A ClusterConfiguration
+    Kubeadm,
+    /// cluster.k8s.io/v1alpha1
+    V1alpha1,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PartName {
+    /// Versions, networks, taints, labels, strategies, sizes
+    Agnostic,
+    /// Configuration of providers, and addresses
+    Provider,
+}
