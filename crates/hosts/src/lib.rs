@@ -1,0 +1,9 @@
+#![doc = include_str!("../README.md")]
+
+pub mod agent;
+#[cfg(target_os = "linux")]
+pub mod netns;
+pub mod process;
+#[cfg(target_os = "linux")]
+pub mod qemu;
+pub mod ssh;

@@ -1,0 +1,1 @@
+//! Provider of network-namespace hosts: Linux only, with iproute2 and root.

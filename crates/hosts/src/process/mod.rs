@@ -1,0 +1,1 @@
+//! Provider of control planes that are local processes.

@@ -1,0 +1,1 @@
+//! Provider of virtual machines of QEMU.

@@ -1,0 +1,1 @@
+//! Provider of a pool of hosts that are reached by SSH.

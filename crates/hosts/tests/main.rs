@@ -1,0 +1,1 @@
+//! Providers of real hosts with the embedded API server and the real controllers.
