@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 use kube::Resource;
 use serde::{Deserialize, Serialize};
 
-use crate::types::Taint;
+use crate::types::{KUBECONFIG_KEY, Taint};
 
 /// A Node.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Resource, Serialize)]
@@ -123,4 +124,27 @@ pub(crate) struct LeaseSpec {
     pub(crate) lease_duration_seconds: Option<i32>,
     #[serde(default)]
     pub(crate) renew_time: Option<MicroTime>,
+}
+
+/// A Secret.
+#[derive(Clone, Default, Deserialize, PartialEq, Resource, Serialize)]
+#[resource(inherit = k8s_openapi::api::core::v1::Secret)]
+pub(crate) struct Secret {
+    pub(crate) metadata: ObjectMeta,
+    #[serde(default)]
+    pub(crate) data: BTreeMap<String, ByteString>,
+}
+
+/// Its data are in no log.
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Secret").field("metadata", &self.metadata).finish_non_exhaustive()
+    }
+}
+
+impl Secret {
+    /// The kubeconfig in it.
+    pub(crate) fn kubeconfig(&self) -> Option<String> {
+        String::from_utf8(self.data.get(KUBECONFIG_KEY)?.0.clone()).ok()
+    }
 }

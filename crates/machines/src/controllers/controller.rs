@@ -20,9 +20,12 @@ use settled_controller::{Clock, ObjectKey, ResourceVersion, finalizer};
 
 use super::informers::{AnyChange, Informed, Informers};
 use super::meta;
+use super::remote::Remotes;
 
 /// For how long a reconcile waits for the watch to show its last writes.
 const CATCH_UP: Duration = Duration::from_secs(5);
+/// How long the API server of a Cluster may take to answer.
+pub(super) const REMOTE_TIMEOUT: Duration = Duration::from_secs(10);
 /// After a reconcile that failed. A provider that is down for hours is asked each minute.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(20), max: Duration::from_secs(60) };
 /// How long changes are gathered: caches of different kinds are not equally far.
@@ -48,6 +51,9 @@ pub(super) enum Error {
     /// The provider failed.
     #[error("the provider failed: {0}")]
     Provider(#[from] crate::provider::ProviderError),
+    /// The API server of a Cluster did not answer in time.
+    #[error("the API server of Cluster {0} did not answer within {REMOTE_TIMEOUT:?}")]
+    Unanswered(ObjectKey),
     /// The watch is behind the last writes.
     #[error("the watch has not shown the last writes within {CATCH_UP:?}")]
     Behind,
@@ -100,6 +106,7 @@ struct Written {
 pub(super) struct Shared {
     pub(super) client: Client,
     pub(super) informers: Arc<Informers>,
+    pub(super) remotes: Remotes,
     pub(super) clock: Clock,
     /// Keys that are reconciled at the same time, by each controller.
     pub(super) workers: usize,
@@ -109,6 +116,7 @@ pub(super) struct Shared {
 pub(super) struct Context {
     pub(super) client: Client,
     pub(super) informers: Arc<Informers>,
+    pub(super) remotes: Remotes,
     pub(super) clock: Clock,
     written: Mutex<HashMap<ObjectKey, Vec<Written>>>,
     manager: &'static str,
@@ -340,6 +348,7 @@ pub(super) fn start<C: Controller>(controller: C, shared: &Shared) -> Running {
     let context = Arc::new(Context {
         client: shared.client.clone(),
         informers: shared.informers.clone(),
+        remotes: shared.remotes.clone(),
         clock: shared.clock.clone(),
         written: Mutex::default(),
         manager: C::NAME,

@@ -11,6 +11,7 @@ use settled_controller::worker::Next;
 use super::controller::{Context, Controller, Error, GROUP_BATCH, Shared, status_writer};
 use super::informers::{AnyChange, Informers};
 use super::meta;
+use super::place::Place;
 use crate::plan::{HealthPlan, Target, plan_health};
 use crate::small::Node;
 use crate::types::{HealthCheckCondition, Machine, MachineHealthCheck, MachineHealthCheckStatus};
@@ -72,7 +73,7 @@ impl Controller for HealthChecks {
         match change {
             AnyChange::MachineHealthCheck(change) => vec![change.key.clone()],
             AnyChange::Machine(change) => checks_in(&change.key.namespace, informers),
-            AnyChange::Node(change) => {
+            AnyChange::Node(change) | AnyChange::RemoteNode(_, change) => {
                 let node = change.new.as_ref().or(change.old.as_ref());
                 let namespace = node.and_then(|node| node.machine()).and_then(|name| name.split_once('/'));
                 namespace.map(|(namespace, _)| checks_in(namespace, informers)).unwrap_or_default()
@@ -91,10 +92,18 @@ impl Controller for HealthChecks {
         let selected: Vec<(Arc<Machine>, Option<Arc<Node>>)> = machines
             .into_iter()
             .filter(|machine| check.spec.selector.matches(machine.metadata.labels.as_ref()))
-            .map(|machine| {
+            .filter(|machine| {
+                !informers.is_cluster_paused(&key.namespace, machine.spec.cluster_name.as_ref())
+            })
+            .filter_map(|machine| {
+                let place = Place::of(&machine, context);
+                // Of what is not known, nothing is unhealthy.
+                if place.problem().is_some() {
+                    return None;
+                }
                 let id = machine.status.as_ref().and_then(|status| status.provider_id.as_deref());
-                let node = id.and_then(|id| informers.node_of(&machine, Some(id)));
-                (machine, node)
+                let node = id.and_then(|id| place.node_of(&machine, Some(id), context));
+                Some((machine, node))
             })
             .collect();
         let targets: Vec<Target<'_>> =

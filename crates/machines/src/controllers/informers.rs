@@ -9,20 +9,22 @@ use settled_controller::{ObjectKey, Projection, ResourceVersion};
 use tokio::sync::watch;
 
 use super::meta;
-use crate::small::{Lease, Node, Pod};
+use crate::small::{Lease, Node, Pod, Secret};
 use crate::types::{
     CLUSTER_LABEL, Cluster, DEPLOYMENT_LABEL, Machine, MachineClass, MachineDeployment, MachineHealthCheck,
     MachineSet,
 };
 
 /// Index of Pods by their Node.
-const POD_NODE: &str = "spec.nodeName";
+pub(super) const POD_NODE: &str = "spec.nodeName";
 /// Index of Nodes by the provider's name for their host.
-const PROVIDER: &str = "spec.providerID";
+pub(super) const PROVIDER: &str = "spec.providerID";
 /// Index of Nodes by the Machine that they say they are of.
-const MACHINE: &str = "machine";
+pub(super) const MACHINE: &str = "machine";
 /// Index of Machines that nobody controls, by namespace.
 const UNCONTROLLED: &str = "uncontrolled";
+/// Index of Machines by the key of their host.
+const HOST: &str = "host";
 /// Index of objects by namespace.
 const NAMESPACE: &str = "namespace";
 /// Namespace of the Leases of Nodes.
@@ -48,6 +50,10 @@ macro_rules! informers {
         #[allow(dead_code, reason = "Pods wake no controller: a drain looks at them again and again, since budgets do not report")]
         pub(super) enum AnyChange {
             $($kind(Change<$kind>),)+
+            /// A Node of a Cluster with an API server of its own.
+            RemoteNode(ObjectKey, Change<Node>),
+            /// A Cluster with an API server of its own answers, or does not any more.
+            Remote(ObjectKey),
         }
 
         $(impl Informed for $kind {
@@ -103,6 +109,11 @@ fn uncontrolled(machine: &Machine) -> Vec<String> {
     }
 }
 
+/// The key of the host of a Machine.
+fn host(machine: &Machine) -> Vec<String> {
+    vec![machine.host_key().to_owned()]
+}
+
 /// Namespace and name of the Cluster of a Machine.
 fn cluster(machine: &Machine) -> Vec<String> {
     let name = machine.spec.cluster_name.as_ref();
@@ -111,7 +122,7 @@ fn cluster(machine: &Machine) -> Vec<String> {
 
 informers! {
     0 clusters: Cluster;
-    1 machines: Machine .index_owners() .index_by(NAMESPACE, namespace) .index_by(CLUSTER_LABEL, cluster) .index_by(UNCONTROLLED, uncontrolled);
+    1 machines: Machine .index_owners() .index_by(NAMESPACE, namespace) .index_by(CLUSTER_LABEL, cluster) .index_by(UNCONTROLLED, uncontrolled) .index_by(HOST, host);
     2 sets: MachineSet .index_owners() .index_by(NAMESPACE, namespace);
     3 deployments: MachineDeployment .index_by(NAMESPACE, namespace);
     4 classes: MachineClass;
@@ -119,6 +130,7 @@ informers! {
     6 nodes: Node .index_field(PROVIDER) .index_by(MACHINE, |node: &Node| node.machine().map(str::to_owned).into_iter().collect());
     7 pods: Pod .index_field(POD_NODE);
     8 leases: Lease .namespace(LEASES);
+    9 secrets: Secret .labels(CLUSTER_LABEL);
 }
 
 impl Informers {
@@ -159,6 +171,38 @@ impl Informers {
     /// The objects of a kind in a namespace, by name.
     pub(super) fn in_namespace<K: Informed>(&self, namespace: &str) -> Vec<Arc<K>> {
         sorted(K::cache(self).indexed(NAMESPACE, namespace).unwrap_or_default())
+    }
+
+    /// The Machine that has the host of this one before it: the older one of two that name the same host.
+    pub(super) fn host_is_of(&self, machine: &Machine) -> Option<Arc<Machine>> {
+        let mut same = self.machines.indexed(HOST, machine.host_key()).unwrap_or_default();
+        // What names its own host has it, whatever others say; then age decides.
+        let rank = |machine: &Machine| {
+            let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
+            (machine.host_key() != meta::uid(machine), created, meta::uid(machine).to_owned())
+        };
+        same.sort_by_key(|other| rank(other));
+        same.into_iter().next().filter(|first| meta::uid(&**first) != meta::uid(machine))
+    }
+
+    /// Whether a Cluster of this name, if there is one, is left alone by the controllers.
+    pub(super) fn is_cluster_paused(&self, namespace: &str, name: Option<&String>) -> bool {
+        let cluster = name.and_then(|name| self.clusters.get(ObjectKey::new(namespace, name)));
+        cluster.is_some_and(|cluster| cluster.spec.paused || meta::is_paused(&*cluster))
+    }
+
+    /// Keys of the MachineSets of a Cluster.
+    pub(super) fn sets_of_cluster(&self, cluster: &ObjectKey) -> Vec<ObjectKey> {
+        let mut sets = self.in_namespace::<MachineSet>(&cluster.namespace);
+        sets.retain(|set| set.spec.template.spec.cluster_name.as_deref() == Some(&*cluster.name));
+        sets.iter().map(|set| meta::key(&**set)).collect()
+    }
+
+    /// Keys of the MachineDeployments of a Cluster.
+    pub(super) fn deployments_of_cluster(&self, cluster: &ObjectKey) -> Vec<ObjectKey> {
+        let mut all = self.in_namespace::<MachineDeployment>(&cluster.namespace);
+        all.retain(|group| group.spec.template.spec.cluster_name.as_deref() == Some(&*cluster.name));
+        all.iter().map(|group| meta::key(&**group)).collect()
     }
 
     /// Keys of the MachineDeployment of a Machine.

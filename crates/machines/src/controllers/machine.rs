@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::{Api, EvictParams};
 use settled_controller::ObjectKey;
+use settled_controller::cache::Change;
 use settled_controller::conditions::{Conditions, Status};
 use settled_controller::status::StatusWriter;
 use settled_controller::worker::Next;
 
-use super::controller::{Context, Controller, Error, Shared, is_code, status_writer};
+use super::controller::{Context, Controller, Error, Shared, status_writer};
 use super::informers::{AnyChange, Informers};
 use super::meta;
+use super::place::Place;
 use crate::desired::{configuration, desired};
 use crate::plan::{Action, ClusterState, Decision, Facts, Progress, decide};
 use crate::provider::{
@@ -69,18 +70,18 @@ impl Machines {
             }
             Action::PatchNode(patch) => {
                 if let Some(node) = &known.node {
-                    context.patch_global(key, &**node, patch).await?;
+                    known.place.patch(key, node, patch, context).await?;
                 }
                 return Ok(Some(SOON));
             }
             Action::DeleteNode => {
                 if let Some(node) = &known.node {
-                    context.delete_global(key, &**node).await?;
+                    known.place.delete(key, node, context).await?;
                 }
                 return Ok(Some(SOON));
             }
             Action::Evict(pods) => {
-                evict(context, &pods).await?;
+                known.place.evict(&pods, context).await?;
                 return Ok(None);
             }
             Action::Create => match provider(&known.request) {
@@ -198,19 +199,7 @@ struct Known<'k> {
     host_key: HostKey,
     request: Option<Request>,
     node: Option<Arc<Node>>,
-}
-
-async fn evict(context: &Context, pods: &[(String, String)]) -> Result<(), Error> {
-    for (namespace, name) in pods {
-        let api: Api<crate::small::Pod> = Api::namespaced(context.client.clone(), namespace);
-        match api.evict(name, &EvictParams::default()).await {
-            Ok(_) => {}
-            // Gone, or its budget permits no disruption now.
-            Err(error) if is_code(&error, 404) || is_code(&error, 429) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
+    place: Place,
 }
 
 fn cluster_state(machine: &Machine, informers: &Informers) -> (ClusterState, Option<Arc<Cluster>>) {
@@ -270,14 +259,14 @@ impl Controller for Machines {
     fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey> {
         match change {
             AnyChange::Machine(change) => vec![change.key.clone()],
-            AnyChange::Node(change) => {
+            AnyChange::Node(change) | AnyChange::RemoteNode(_, change) => {
                 let nodes = [change.old.as_deref(), change.new.as_deref()];
                 let mut keys: Vec<ObjectKey> = nodes.into_iter().flatten().filter_map(machine_of).collect();
                 keys.dedup();
                 keys
             }
-            AnyChange::Cluster(change) => {
-                let machines = informers.machines_of_cluster(&change.key);
+            AnyChange::Cluster(Change { key, .. }) | AnyChange::Remote(key) => {
+                let machines = informers.machines_of_cluster(key);
                 machines.iter().map(|machine| meta::key(&**machine)).collect()
             }
             AnyChange::MachineClass(change) => {
@@ -304,6 +293,11 @@ impl Controller for Machines {
             (_, Some(name)) => self.registry.by_name(name),
             (Err(error), None) => Err(error.clone()),
         };
+        // What two Machines name is the host of one of them; the other one does not touch it.
+        let entry = match informers.host_is_of(&machine) {
+            Some(other) => Err(ConfigError::HostTaken(meta::key(&*other).to_string())),
+            None => entry,
+        };
         let complete = match &found {
             Ok((found, config)) => match &entry {
                 Ok(entry) if entry.name() != found.name() => Err(ConfigError::Invalid(vec![format!(
@@ -323,7 +317,7 @@ impl Controller for Machines {
             Ok(entry) => entry.validate(&wanted).map(|()| wanted),
             Err(error) => Err(error.clone()),
         });
-        let host_key = HostKey::new(machine.host_key());
+        let host_key = HostKey::from(&*machine);
         let has_finalizer = machine.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER);
         let is_active = has_finalizer && cluster != ClusterState::Paused;
         let mut wanted = wanted;
@@ -352,8 +346,9 @@ impl Controller for Machines {
             }
             _ => None,
         };
-        let node = informers.node_of(&machine, host.map(|host| host.id.as_str()));
-        let pods = node.as_ref().map(|node| informers.pods_on(node)).unwrap_or_default();
+        let place = Place::of(&machine, context);
+        let node = place.node_of(&machine, host.map(|host| host.id.as_str()), context);
+        let pods = node.as_ref().map(|node| place.pods_on(node, context)).unwrap_or_default();
         let decision = decide(&Facts {
             machine: &machine,
             cluster,
@@ -362,6 +357,7 @@ impl Controller for Machines {
             observed: observed.clone(),
             plan,
             node: node.as_deref(),
+            unreachable: place.problem(),
             pods: &pods,
             now: context.now(),
         });
@@ -371,7 +367,7 @@ impl Controller for Machines {
             generation: machine.metadata.generation.unwrap_or_default(),
             desired,
         });
-        let known = Known { entry: entry.ok(), host_key, request, node };
+        let known = Known { entry: entry.ok(), host_key, request, node, place };
         // What the action is permitted by is stored before it is performed. If it is stored already, the status is written once, with the result.
         let is_acknowledged = decision.status.is_none() || decision.status == machine.status;
         if !is_acknowledged {

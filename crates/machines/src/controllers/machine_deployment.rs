@@ -325,8 +325,9 @@ impl Controller for MachineDeployments {
     const NAME: &'static str = "machinedeployment-controller";
     const BATCH: Duration = GROUP_BATCH;
 
-    fn wake(&self, change: &AnyChange, _informers: &Informers) -> Vec<ObjectKey> {
+    fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey> {
         match change {
+            AnyChange::Cluster(change) => informers.deployments_of_cluster(&change.key),
             AnyChange::MachineDeployment(change) => vec![change.key.clone()],
             AnyChange::MachineSet(change) => {
                 let set = change.new.as_ref().or(change.old.as_ref());
@@ -343,7 +344,9 @@ impl Controller for MachineDeployments {
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Next, Error> {
         let informers = &*context.informers;
         let Some(deployment) = informers.deployments.get(key) else { return Ok(Next::AwaitChange) };
-        if meta::is_deleting(&*deployment) || meta::is_paused(&*deployment) {
+        let cluster = deployment.spec.template.spec.cluster_name.as_ref();
+        let is_paused = meta::is_paused(&*deployment) || informers.is_cluster_paused(&key.namespace, cluster);
+        if meta::is_deleting(&*deployment) || is_paused {
             return Ok(Next::AwaitChange);
         }
         let (groups, available) = groups(&deployment, informers, context);

@@ -154,6 +154,7 @@ impl Controller for MachineSets {
     fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey> {
         match change {
             AnyChange::MachineSet(change) => vec![change.key.clone()],
+            AnyChange::Cluster(change) => informers.sets_of_cluster(&change.key),
             AnyChange::Machine(change) => {
                 let machines = change.new.iter().chain(&change.old);
                 let mut keys: Vec<ObjectKey> =
@@ -177,7 +178,9 @@ impl Controller for MachineSets {
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Next, Error> {
         let informers = &*context.informers;
         let Some(set) = informers.sets.get(key) else { return Ok(Next::AwaitChange) };
-        if meta::is_deleting(&*set) || meta::is_paused(&*set) {
+        let cluster = set.spec.template.spec.cluster_name.as_ref();
+        let is_paused = meta::is_paused(&*set) || informers.is_cluster_paused(&key.namespace, cluster);
+        if meta::is_deleting(&*set) || is_paused {
             return Ok(Next::AwaitChange);
         }
         if claim(key, &set, context).await? {

@@ -6,6 +6,7 @@ use futures::StreamExt as _;
 use kube::Client;
 use settled_controller::Clock;
 use settled_controller::cache::CacheClosed;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::cluster::Clusters;
@@ -17,7 +18,12 @@ use super::machine_deployment::MachineDeployments;
 use super::machine_set::MachineSets;
 use super::node_leases::NodeLeases;
 use super::orphans::Orphans;
+use super::remote::{Connector, Remotes};
+use super::remote_clusters::RemoteClusters;
 use crate::provider::Registry;
+
+/// How many changes of remote clusters may wait.
+const REMOTE_CHANGES: usize = 1024;
 
 /// How the controllers run.
 #[derive(Clone, Debug)]
@@ -27,6 +33,8 @@ pub struct Options {
     pub registry: Registry,
     /// The time of day.
     pub clock: Clock,
+    /// How clients for the API servers of Clusters are made.
+    pub connector: Connector,
     /// How many objects each controller reconciles at the same time.
     pub workers: usize,
 }
@@ -35,7 +43,7 @@ impl Options {
     /// With these providers, the system's clock and 32 workers for each controller.
     #[must_use]
     pub fn new(registry: Registry) -> Self {
-        Self { registry, clock: Clock::system(), workers: 32 }
+        Self { registry, clock: Clock::system(), connector: Connector::default(), workers: 32 }
     }
 }
 
@@ -44,13 +52,16 @@ impl Options {
 /// # Errors
 /// A cache ended before it was complete, which only happens when the runtime shuts down.
 pub async fn run(client: Client, options: Options) -> Result<(), CacheClosed> {
-    let Options { registry, clock, workers } = options;
+    let Options { registry, clock, connector, workers } = options;
     let informers = Arc::new(Informers::start(&client));
+    let (sender, mut remote) = mpsc::channel(REMOTE_CHANGES);
+    let remotes = Remotes::new(connector, clock.clone(), sender);
     let mut changes = informers.changes();
     informers.ready().await?;
-    let shared = Shared { client, informers, clock, workers };
+    let shared = Shared { client, informers, remotes, clock, workers };
     let running: Vec<Running> = vec![
-        controller::start(Clusters::new(&shared), &shared),
+        controller::start(RemoteClusters, &shared),
+        controller::start(Clusters::new(&shared, registry.clone()), &shared),
         controller::start(Machines::new(&shared, registry.clone()), &shared),
         controller::start(MachineSets::new(&shared), &shared),
         controller::start(MachineDeployments::new(&shared), &shared),
@@ -66,7 +77,12 @@ pub async fn run(client: Client, options: Options) -> Result<(), CacheClosed> {
         wakers.push(controller);
     }
     tasks.spawn(async move {
-        while let Some(change) = changes.next().await {
+        loop {
+            let change = tokio::select! {
+                change = changes.next() => change,
+                change = remote.recv() => change,
+            };
+            let Some(change) = change else { break };
             for controller in &wakers {
                 controller.wake(&change);
             }

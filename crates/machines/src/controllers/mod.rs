@@ -11,5 +11,9 @@ mod manager;
 mod meta;
 mod node_leases;
 mod orphans;
+mod place;
+mod remote;
+mod remote_clusters;
 
 pub use manager::{Options, run};
+pub use remote::{ConnectError, Connector};

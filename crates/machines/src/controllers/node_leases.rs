@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use settled_controller::ObjectKey;
@@ -19,7 +20,7 @@ const DURATION: i32 = 40;
 /// The controller of Leases of Nodes that are of Machines.
 pub(super) struct NodeLeases;
 
-fn expiry(lease: &Lease) -> Option<Timestamp> {
+pub(super) fn expiry(lease: &Lease) -> Option<Timestamp> {
     let seconds = i64::from(lease.spec.lease_duration_seconds.unwrap_or(DURATION));
     lease.spec.renew_time.as_ref()?.0.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
@@ -50,15 +51,15 @@ impl Controller for NodeLeases {
             return Ok(Next::RequeueAfter(left));
         }
         if node.ready() != "Unknown" {
-            report(&node, now, context).await?;
+            report(&node, now, &context.client).await?;
         }
         // It may come back, with a Lease that is renewed.
         Ok(Next::RequeueAfter(Duration::from_secs(10)))
     }
 }
 
-async fn report(node: &Node, now: Timestamp, context: &Context) -> Result<(), Error> {
-    let nodes: Api<Node> = Api::all(context.client.clone());
+pub(super) async fn report(node: &Node, now: Timestamp, client: &Client) -> Result<(), kube::Error> {
+    let nodes: Api<Node> = Api::all(client.clone());
     let condition = json!({
         "type": "Ready", "status": "Unknown", "lastTransitionTime": whole_second(now),
         "reason": "NodeStatusUnknown", "message": "the Lease of the Node has expired",
@@ -73,6 +74,6 @@ async fn report(node: &Node, now: Timestamp, context: &Context) -> Result<(), Er
         Ok(_) => Ok(()),
         // It has just reported, or is gone.
         Err(error) if is_code(&error, 404) || is_code(&error, 409) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }

@@ -1,16 +1,19 @@
 //! Orphans: hosts and Nodes whose Machine is gone are deleted. Users remove finalizers, and creations land after deletions.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kube::Client;
 use settled_controller::ObjectKey;
 use settled_controller::decision::RepairScan;
 use settled_controller::worker::Next;
 
-use super::controller::{Context, Controller, Error};
+use super::controller::{Context, Controller, Error, REMOTE_TIMEOUT};
 use super::informers::{AnyChange, Informers};
 use super::meta;
+use super::place::delete_node;
+use super::remote::Reach;
 use crate::provider::Registry;
 use crate::small::Node;
 
@@ -75,15 +78,42 @@ impl Controller for Orphans {
                 informers.machines.get(ObjectKey::new(namespace, name)).is_some()
             })
         };
-        let stray = informers.nodes.state_filter(|node| !has_machine(node));
-        let uids = stray.iter().map(|node| meta::uid(&**node).to_owned());
+        let mut stray: Vec<(Option<Client>, Arc<Node>)> = informers
+            .nodes
+            .state_filter(|node| !has_machine(node))
+            .into_iter()
+            .map(|node| (None, node))
+            .collect();
+        for (cluster, remote) in context.remotes.all() {
+            // Of one that is paused, the Machines are being moved.
+            let is_left_alone =
+                informers.is_cluster_paused(&cluster.namespace, Some(&cluster.name.to_string()));
+            let nodes = remote.nodes_of_machines().into_iter().filter(|node| !has_machine(node));
+            if let (Some(client), false, Reach::Connected) = (remote.client(), is_left_alone, remote.reach())
+            {
+                stray.extend(nodes.map(|node| (Some(client.clone()), node)));
+            }
+        }
+        let uids = stray.iter().map(|(_, node)| meta::uid(&**node).to_owned());
         let orphans = {
             let mut scan = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
             scan.orphans(uids, [], now)
         };
-        for node in stray.iter().filter(|node| orphans.iter().any(|uid| uid == meta::uid(&***node))) {
-            tracing::warn!(node = meta::name(&**node), "deleting a Node without a Machine");
-            context.delete_global(key, &**node).await?;
+        for (client, node) in stray {
+            if !orphans.iter().any(|uid| uid == meta::uid(&*node)) {
+                continue;
+            }
+            tracing::warn!(node = meta::name(&*node), "deleting a Node without a Machine");
+            match client {
+                None => context.delete_global(key, &*node).await?,
+                // What does not answer is asked again in the next round.
+                Some(client) => {
+                    let deleted = tokio::time::timeout(REMOTE_TIMEOUT, delete_node(client, &node)).await;
+                    if let Ok(Err(error)) = deleted {
+                        tracing::warn!(node = meta::name(&*node), %error, "cannot delete a Node without a Machine");
+                    }
+                }
+            }
         }
         Ok(Next::RequeueAfter(PERIOD))
     }

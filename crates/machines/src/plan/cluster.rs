@@ -1,7 +1,7 @@
 //! Cluster: its endpoint and readiness from its Machines, and the order of its deletion.
 
 use super::replicas::is_ready;
-use crate::types::{ApiEndpoint, Cluster, Machine};
+use crate::types::{API_SERVER_ADDRESS, ApiEndpoint, Cluster, Machine, MachineAddress, MachinePhase};
 
 /// Port of an API server.
 const PORT: i32 = 6443;
@@ -82,13 +82,23 @@ fn endpoints(
     if !recorded.is_empty() {
         return recorded;
     }
-    let addresses = control_plane.iter().filter_map(|machine| {
+    let endpoints = control_plane.iter().filter_map(|machine| {
         let status = machine.status.as_ref()?;
-        let is_running =
-            status.versions.is_some() && status.phase != Some(crate::types::MachinePhase::Provisioning);
-        status.addresses.first().filter(|_| is_running)
+        let is_running = status.versions.is_some() && status.phase != Some(MachinePhase::Provisioning);
+        endpoint(&status.addresses).filter(|_| is_running)
     });
-    addresses.take(1).map(|address| ApiEndpoint { host: address.address.clone(), port: PORT }).collect()
+    endpoints.take(1).collect()
+}
+
+/// Where a machine serves: at the address that it names for that, or at its first one.
+fn endpoint(addresses: &[MachineAddress]) -> Option<ApiEndpoint> {
+    let served = addresses.iter().find(|address| address.type_ == API_SERVER_ADDRESS);
+    if let Some((host, port)) = served.and_then(|address| address.address.rsplit_once(':')) {
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        return Some(ApiEndpoint { host, port: port.parse().ok()? });
+    }
+    let first = addresses.first()?;
+    Some(ApiEndpoint { host: first.address.clone(), port: PORT })
 }
 
 fn running(machine: &Machine) -> Option<String> {

@@ -3,161 +3,26 @@
 //! The status is written before the action is performed: what it acknowledges is what a later process continues. An update is decided by the plan of
 //! the provider, which compares what is asked for with what really runs.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{drain, node};
+use super::draft::{
+    Action, ClusterState, Decision, Draft, Facts, POLL, Progress, drain_timeout, rest, silent,
+};
+use super::{drain, node, unreachable};
 use crate::provider::{ConfigError, Host, HostState, Observed, Plan, ProviderError, Step};
-use crate::small::{Node, Pod};
 use crate::types::{
-    ErrorReason, FINALIZER, Machine, MachineCondition, MachineDrain, MachinePhase, MachineStatus,
-    MachineUpdate, NodeRef, UpdateDecision, whole_second,
+    ErrorReason, FINALIZER, MachineCondition, MachineDrain, MachinePhase, MachineStatus, MachineUpdate,
+    NodeRef, UpdateDecision, whole_second,
 };
 
-/// How often a host is looked at that is on its way.
-const POLL: Duration = Duration::from_secs(5);
 /// How often a host is looked at that is as it should be.
 const RESYNC: Duration = Duration::from_secs(300);
 /// How often a refused host is asked for again.
 const RETRY_RESOURCES: Duration = Duration::from_secs(60);
 /// How long a Node may take to register.
 const STARTUP_TIMEOUT: i64 = 600;
-/// How long a drain may take.
-const DRAIN_TIMEOUT: i64 = 600;
-
-/// The Cluster of a Machine.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ClusterState {
-    /// The Machine is of no Cluster.
-    None,
-    /// There is no such Cluster.
-    Missing,
-    /// It is paused.
-    Paused,
-    /// Its endpoint is not known.
-    Starting,
-    /// It serves.
-    Serving,
-    /// It is being deleted.
-    Deleting,
-}
-
-/// What was observed of a Machine.
-pub(crate) struct Facts<'a> {
-    pub(crate) machine: &'a Machine,
-    pub(crate) cluster: ClusterState,
-    /// The provider, or why there is none for the configuration.
-    pub(crate) provider: Result<String, ConfigError>,
-    /// Whether the configuration is valid.
-    pub(crate) config: Result<(), ConfigError>,
-    /// What the provider has; `None` if it was not asked.
-    pub(crate) observed: Option<Result<Observed, ProviderError>>,
-    /// The plan for a running host.
-    pub(crate) plan: Option<Plan>,
-    pub(crate) node: Option<&'a Node>,
-    pub(crate) pods: &'a [Arc<Pod>],
-    pub(crate) now: Timestamp,
-}
-
-/// What is done next.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Action {
-    None,
-    AddFinalizer,
-    RemoveFinalizer,
-    Create,
-    ApplyStep(Step),
-    DeleteHost,
-    PatchNode(Value),
-    Evict(Vec<(String, String)>),
-    DeleteNode,
-}
-
-/// Whether the Machine is on its way, or stuck.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Progress {
-    Current,
-    Reconciling(&'static str, String),
-    Stalled(&'static str, String),
-}
-
-/// A finding about one condition.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Finding {
-    pub(crate) condition: MachineCondition,
-    pub(crate) status: Option<bool>,
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
-}
-
-/// Status and next action.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Decision {
-    /// The status without its conditions; `None` if nothing is written.
-    pub(crate) status: Option<MachineStatus>,
-    pub(crate) findings: Vec<Finding>,
-    pub(crate) progress: Progress,
-    pub(crate) action: Action,
-    pub(crate) requeue: Option<Duration>,
-}
-
-struct Draft<'a> {
-    facts: &'a Facts<'a>,
-    status: MachineStatus,
-    findings: Vec<Finding>,
-    progress: Progress,
-}
-
-impl Draft<'_> {
-    fn find(
-        &mut self,
-        condition: MachineCondition,
-        status: impl Into<Option<bool>>,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) {
-        let finding = Finding { condition, status: status.into(), reason, message: message.into() };
-        self.findings.push(finding);
-    }
-
-    fn reconciling(&mut self, reason: &'static str, message: impl Into<String>) {
-        self.progress = Progress::Reconciling(reason, message.into());
-    }
-
-    fn phase(&mut self, phase: MachinePhase) {
-        self.status.phase = Some(phase);
-    }
-
-    /// Only a change of the spec helps.
-    fn fail(&mut self, reason: ErrorReason, message: impl Into<String>) {
-        let message = message.into();
-        self.status.error_reason = Some(reason);
-        self.status.error_message = Some(message.clone());
-        self.progress = Progress::Stalled(reason.as_str(), message);
-    }
-
-    fn clear_error(&mut self) {
-        self.status.error_reason = None;
-        self.status.error_message = None;
-    }
-
-    fn done(self, action: Action, requeue: impl Into<Option<Duration>>) -> Decision {
-        Decision {
-            status: Some(self.status),
-            findings: self.findings,
-            progress: self.progress,
-            action,
-            requeue: requeue.into(),
-        }
-    }
-}
-
-fn silent(action: Action) -> Decision {
-    Decision { status: None, findings: Vec::new(), progress: Progress::Current, action, requeue: None }
-}
 
 /// Decides what is done next for a Machine.
 pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
@@ -188,6 +53,7 @@ fn live(mut draft: Draft<'_>) -> Decision {
             let reason = match error {
                 ConfigError::UnknownProvider(_) => "UnknownProvider",
                 ConfigError::NoClass(_) => "MachineClassNotFound",
+                ConfigError::HostTaken(_) => "HostTaken",
                 _ => "InvalidConfiguration",
             };
             draft.find(MachineCondition::Accepted, false, reason, error.to_string());
@@ -239,6 +105,14 @@ fn absent(mut draft: Draft<'_>) -> Decision {
         draft.find(MachineCondition::HostReady, false, "Absent", "the host is gone");
         draft.reconciling("Replacing", "the Node of the old host is deleted");
         return draft.done(Action::DeleteNode, None);
+    }
+    // Nor while it is not known whether there is one. That of a control plane is known by its host alone.
+    if let Some(message) = draft.facts.unreachable
+        && draft.status.node_ref.is_some()
+        && !machine.is_control_plane()
+    {
+        draft.find(MachineCondition::HostReady, false, "Absent", "the host is gone");
+        return unreachable::wait(draft, message);
     }
     let waits = match draft.facts.cluster {
         ClusterState::Missing => Some(("ClusterNotFound", "its Cluster does not exist")),
@@ -308,12 +182,6 @@ fn refused_host(mut draft: Draft<'_>, reason: ErrorReason, retry: Option<Duratio
     draft.find(MachineCondition::HostReady, false, reason.as_str(), message.clone());
     draft.fail(reason, message);
     draft.done(Action::None, retry)
-}
-
-/// The time that is left of a duration; `None` if it is over.
-fn rest(since: Timestamp, duration: Duration, now: Timestamp) -> Option<Duration> {
-    let until = since.checked_add(SignedDuration::try_from(duration).ok()?).ok()?;
-    Duration::try_from(until.duration_since(now)).ok().filter(|left| !left.is_zero())
 }
 
 /// Records what the provider plans with, so that a plan can be made without asking for the host.
@@ -406,6 +274,9 @@ fn running(mut draft: Draft<'_>) -> Decision {
             draft.find(MachineCondition::UpToDate, false, "Replacing", reason.clone());
             observe_node(&mut draft);
             draft.reconciling("Replacing", reason);
+            if let Some(message) = unreachable::forbids_drain(&draft) {
+                return unreachable::wait(draft, message);
+            }
             match drain(&mut draft) {
                 Some((action, requeue)) => draft.done(action, requeue),
                 None => {
@@ -430,6 +301,9 @@ fn running(mut draft: Draft<'_>) -> Decision {
             draft.find(MachineCondition::UpToDate, false, "Updating", reason.clone());
             observe_node(&mut draft);
             draft.reconciling("Updating", reason);
+            if is_disruptive && let Some(message) = unreachable::forbids_drain(&draft) {
+                return unreachable::wait(draft, message);
+            }
             if is_disruptive && let Some((action, requeue)) = drain(&mut draft) {
                 return draft.done(action, requeue);
             }
@@ -481,6 +355,10 @@ fn settled(mut draft: Draft<'_>) -> Decision {
     let (machine, now) = (draft.facts.machine, draft.facts.now);
     let Some(node) = draft.facts.node else {
         draft.find(MachineCondition::UpToDate, true, "UpToDate", "");
+        if let Some(message) = draft.facts.unreachable {
+            observe_node(&mut draft);
+            return unreachable::wait(draft, message);
+        }
         return await_node(draft);
     };
     draft.clear_error();
@@ -536,7 +414,12 @@ fn await_node(mut draft: Draft<'_>) -> Decision {
 /// Reports the Node. Whether it is ready, with the versions that are asked for.
 fn observe_node(draft: &mut Draft<'_>) -> bool {
     let Some(node) = draft.facts.node else {
-        draft.find(MachineCondition::NodeReady, false, "NodeNotFound", "the Node is not registered");
+        match draft.facts.unreachable {
+            Some(message) => draft.find(MachineCondition::NodeReady, None, unreachable::REASON, message),
+            None => {
+                draft.find(MachineCondition::NodeReady, false, "NodeNotFound", "the Node is not registered");
+            }
+        }
         return false;
     };
     let own = |field: &Option<String>| field.clone().unwrap_or_default();
@@ -580,8 +463,7 @@ fn drain(draft: &mut Draft<'_>) -> Option<(Action, Option<Duration>)> {
     if state.completed {
         return None;
     }
-    let timeout = machine.spec.node_drain_timeout_seconds.unwrap_or(DRAIN_TIMEOUT);
-    let timeout = Duration::from_secs(u64::try_from(timeout).unwrap_or_default());
+    let timeout = drain_timeout(machine);
     let left = rest(state.started_at.0, timeout, now);
     if !is_new && !timeout.is_zero() && left.is_none() {
         state.completed = true;
@@ -637,6 +519,12 @@ fn deleting(mut draft: Draft<'_>) -> Decision {
             draft.find(MachineCondition::HostReady, false, "Deleting", "");
             observe_node(&mut draft);
             let drains = draft.facts.cluster != ClusterState::Deleting && host.state != HostState::Deleting;
+            if drains
+                && let Some(message) = unreachable::forbids_drain(&draft)
+                && !unreachable::is_over(&draft)
+            {
+                return unreachable::wait(draft, message);
+            }
             if drains && let Some((action, requeue)) = drain(&mut draft) {
                 return draft.done(action, requeue);
             }

@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::crds::ConfigSchema;
-use crate::types::{ApiEndpoint, ErrorReason, MachineAddress, MachineVersions, Taint};
+use crate::types::{ApiEndpoint, ErrorReason, Machine, MachineAddress, MachineVersions, Taint};
 
 pub use registry::{ConfigError, Entry, InvalidSchema, Registry};
 
@@ -33,6 +33,12 @@ impl HostKey {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<&Machine> for HostKey {
+    fn from(machine: &Machine) -> Self {
+        Self::new(machine.host_key())
     }
 }
 
@@ -249,6 +255,12 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Deletes the host and everything that belongs to it. Done if there is none.
     fn delete<'a>(&'a self, key: &'a HostKey) -> BoxFuture<'a, Result<Progress, ProviderError>>;
+
+    /// The kubeconfig of an administrator of the API server that a host of a control plane serves. `None` if it serves none, or not yet, or if others make the
+    /// Secret.
+    fn kubeconfig<'a>(&'a self, _key: &'a HostKey) -> BoxFuture<'a, Result<Option<String>, ProviderError>> {
+        Box::pin(async { Ok(None) })
+    }
 
     /// All hosts that it has for Machines of this API server.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Owned>, ProviderError>>;

@@ -21,6 +21,9 @@ pub enum ConfigError {
     /// The configuration violates the schema of its provider, or its rules.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
+    /// The host is that of another Machine.
+    #[error("the host is that of Machine {0}, which the annotation cluster.settled.dev/host-uid names, too")]
+    HostTaken(String),
     /// The MachineClass does not exist.
     #[error("MachineClass {0} not found")]
     NoClass(String),

@@ -15,6 +15,8 @@ use super::schemas;
 pub enum ClusterCondition {
     /// The endpoint is known, and the machines of the control plane are ready.
     ControlPlaneReady,
+    /// The API server of the cluster answers, if it is another one than that of this object.
+    ControlPlaneReachable,
     /// All other machines are ready.
     #[condition(severity = "warning")]
     WorkersReady,

@@ -224,10 +224,13 @@ impl ErrorReason {
     }
 }
 
+/// Type of the address of a machine that serves an API: `host:port`.
+pub const API_SERVER_ADDRESS: &str = "APIServer";
+
 /// An address of a machine.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]
 pub struct MachineAddress {
-    /// `InternalIP`, `ExternalIP`, `Hostname`.
+    /// `InternalIP`, `ExternalIP`, `Hostname`, `APIServer`.
     #[serde(rename = "type")]
     pub type_: String,
     /// The address.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use settled_controller::conditions::{ConditionType, crd};
 
 use super::common::{ErrorReason, MachineAddress, MachineVersions, Metadata, ProviderSpec, Taint};
-use super::schemas;
+use super::{HOST_UID_ANNOTATION, schemas};
 
 /// Conditions of a Machine.
 #[derive(Clone, Copy, ConditionType, Debug, Eq, PartialEq)]
@@ -253,11 +253,12 @@ pub struct MachineStatus {
 }
 
 impl Machine {
-    /// The key that its provider has its host by.
+    /// The key that its provider has its host by: the one in status, that of the Machine that it was before it was moved, or its UID.
     #[must_use]
     pub fn host_key(&self) -> &str {
         let recorded = self.status.as_ref().and_then(|status| status.host_key.as_deref());
-        recorded.or(self.metadata.uid.as_deref()).unwrap_or_default()
+        let moved = self.metadata.annotations.as_ref().and_then(|all| all.get(HOST_UID_ANNOTATION));
+        recorded.or(moved.map(String::as_str)).or(self.metadata.uid.as_deref()).unwrap_or_default()
     }
 
     /// Whether it is of the control plane.

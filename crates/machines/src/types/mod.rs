@@ -44,7 +44,22 @@ pub const REVISION_ANNOTATION: &str = "cluster.settled.dev/revision";
 pub const MACHINE_ANNOTATION: &str = "cluster.settled.dev/machine";
 /// Annotation of Machines: this one is deleted first when its MachineSet shrinks. The stock autoscaler sets it.
 pub const DELETE_ANNOTATION: &str = "cluster.settled.dev/delete-machine";
+/// Annotation of Machines that were moved from another API server: the UID by which their provider knows the host.
+pub const HOST_UID_ANNOTATION: &str = "cluster.settled.dev/host-uid";
+/// Annotation of Clusters that are being moved: where from, by the UID of the Cluster there.
+pub const MOVE_ANNOTATION: &str = "cluster.settled.dev/move";
+/// What follows the name of a Cluster in the name of the Secret with its kubeconfig.
+pub const KUBECONFIG_SECRET_SUFFIX: &str = "-kubeconfig";
+/// Key of the kubeconfig in that Secret.
+pub const KUBECONFIG_KEY: &str = "value";
 /// Annotation: the controllers leave the object alone.
 pub const PAUSED_ANNOTATION: &str = "cluster.settled.dev/paused";
 /// Annotation of MachineSets: no Machine is created in place of one that is deleted.
 pub const NO_CREATE_ANNOTATION: &str = "cluster.settled.dev/disable-machine-create";
+
+/// Name of the Secret with the kubeconfig of a Cluster, in its namespace. It has the label [`CLUSTER_LABEL`], and the kubeconfig in the key
+/// [`KUBECONFIG_KEY`]. With it, the Nodes of the Cluster are those of the API server that it names.
+#[must_use]
+pub fn kubeconfig_secret(cluster: &str) -> String {
+    format!("{cluster}{KUBECONFIG_SECRET_SUFFIX}")
+}
