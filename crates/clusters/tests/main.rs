@@ -1,0 +1,1 @@
+//! Bootstrap, move, deletion and repair of clusters.
