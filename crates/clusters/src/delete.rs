@@ -24,7 +24,8 @@ pub async fn delete(
 ) -> Result<(), Error> {
     let deadline = Deadline::after(timeout);
     let clusters = api(&management.client, "Cluster", namespace);
-    let hosts: Vec<(String, HostKey)> = hosts(&Contents::read(management, namespace, name).await?);
+    let before = Contents::read(management, namespace, name).await?;
+    let hosts: Vec<(String, HostKey)> = hosts(&before);
     match clusters.delete(name, &DeleteParams::background()).await {
         Err(error) if is_code(&error, 404) => return Err(Error::NotFound(format!("Cluster {name}"))),
         Err(error) => return Err(Error::request(format!("delete Cluster {name}"))(error)),
@@ -47,6 +48,18 @@ pub async fn delete(
             Ok(Ok(()))
         })
         .await?;
+    // What is about Machines that are gone.
+    for (kind, object) in before.objects.iter().rev() {
+        let object_name = object.metadata.name.as_deref().unwrap_or_default();
+        let is_shared = before.shared.contains(&(kind.clone(), object_name.to_owned()));
+        if is_shared || !matches!(kind.as_str(), "MachineHealthCheck" | "MachineClass") {
+            continue;
+        }
+        match api(&management.client, kind, namespace).delete(object_name, &DeleteParams::background()).await {
+            Err(error) if !is_code(&error, 404) => return Err(Error::request(format!("delete {kind} {object_name}"))(error)),
+            _ => {}
+        }
+    }
     // What the objects have promised.
     for (provider, key) in hosts {
         let Ok(entry) = management.registry.by_name(&provider) else { continue };

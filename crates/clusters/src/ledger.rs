@@ -127,7 +127,16 @@ impl Provider for Guarded {
     }
 
     fn observe<'a>(&'a self, key: &'a HostKey) -> BoxFuture<'a, Result<Observed, ProviderError>> {
-        self.provider.observe(key)
+        async move {
+            let observed = self.provider.observe(key).await?;
+            // What was deleted is seen to be gone here: nobody deletes it again.
+            let owner = self.ledger.owner(key).map_err(|error| unusable(&error))?;
+            if observed == Observed::Absent && owner.as_deref() == Some(&self.server) {
+                self.ledger.forget(key).map_err(|error| unusable(&error))?;
+            }
+            Ok(observed)
+        }
+        .boxed()
     }
 
     fn plan(&self, host: &Host, desired: &Desired) -> Plan {
@@ -160,9 +169,7 @@ impl Provider for Guarded {
         async move {
             self.check(key)?;
             let progress = self.provider.delete(key).await?;
-            if progress == Progress::Done && self.provider.observe(key).await? == Observed::Absent {
-                self.ledger.forget(key).map_err(|error| unusable(&error))?;
-            }
+            self.observe(key).await?;
             Ok(progress)
         }
         .boxed()

@@ -21,6 +21,8 @@ use crate::waiting::Deadline;
 
 /// Who writes objects for users.
 pub(crate) const MANAGER: &str = "settled-cluster";
+/// Annotation of definitions: the hash of what was installed.
+const HASH_ANNOTATION: &str = "cluster.settled.dev/definition-hash";
 /// How long definitions may take until they are served.
 const ESTABLISHED: Duration = Duration::from_secs(30);
 
@@ -175,6 +177,13 @@ impl Management {
         for definition in &definitions {
             let name = definition.name_any();
             let mut value = json!(definition);
+            let hash = hash(&value.to_string());
+            let present = crds.get_opt(&name).await;
+            let present = present.map_err(Error::request(format!("read CustomResourceDefinition {name}")))?;
+            if present.is_some_and(|present| present.annotations().get(HASH_ANNOTATION) == Some(&hash)) {
+                continue;
+            }
+            value["metadata"]["annotations"][HASH_ANNOTATION] = hash.into();
             value["apiVersion"] = "apiextensions.k8s.io/v1".into();
             value["kind"] = "CustomResourceDefinition".into();
             crds.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&value))
@@ -202,6 +211,12 @@ impl Management {
         }
         Ok(())
     }
+}
+
+/// FNV-1a of a definition: one that is installed is not installed again.
+fn hash(text: &str) -> String {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
 /// The UID of the namespace `kube-system`.

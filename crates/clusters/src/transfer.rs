@@ -388,7 +388,8 @@ fn parameters() -> PatchParams {
 }
 
 fn host_uid(machine: &DynamicObject) -> &str {
-    annotation(machine, HOST_UID_ANNOTATION).unwrap_or_else(|| uid(machine))
+    let recorded = machine.data.pointer("/status/hostKey").and_then(Value::as_str);
+    recorded.or_else(|| annotation(machine, HOST_UID_ANNOTATION)).unwrap_or_else(|| uid(machine))
 }
 
 /// An object as it is created in the destination.

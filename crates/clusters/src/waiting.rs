@@ -6,8 +6,9 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// How often is looked.
-const LOOK: Duration = Duration::from_millis(100);
+/// How soon is looked again: twice as late each time.
+const LOOK_FIRST: Duration = Duration::from_millis(50);
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Until when a command may last.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +36,7 @@ impl Deadline {
         &self,
         mut look: impl AsyncFnMut() -> Result<Result<T, String>, Error>,
     ) -> Result<T, Error> {
-        let mut waiting = String::new();
+        let (mut waiting, mut pause) = (String::new(), LOOK_FIRST);
         loop {
             match tokio::time::timeout(self.left(), look()).await {
                 Ok(Ok(Ok(found))) => return Ok(found),
@@ -46,7 +47,8 @@ impl Deadline {
             if self.left().is_zero() {
                 return Err(self.over(&waiting));
             }
-            tokio::time::sleep(LOOK.min(self.left())).await;
+            tokio::time::sleep(pause.min(self.left())).await;
+            pause = (pause * 2).min(LOOK_MAX);
         }
     }
 }

@@ -133,7 +133,7 @@ pub(crate) struct ServeArgs {
     /// Register a Node for the server itself, as this file describes it, and renew its Lease
     ///
     /// For the control planes of Clusters whose provider runs them as processes.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "machines", target_os = "linux"))]
     #[arg(long, value_name = "FILE", hide = true, value_hint = ValueHint::FilePath)]
     pub(crate) register_node: Option<PathBuf>,
 

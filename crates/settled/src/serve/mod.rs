@@ -101,7 +101,7 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
         }
         None => None,
     };
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "machines", target_os = "linux"))]
     if let Some(path) = &args.register_node {
         let read = |error| CommandError::input_error(format!("cannot read {}", path.display()), error);
         let node = settled_hosts::process::SelfNode::read(path).map_err(read)?;
