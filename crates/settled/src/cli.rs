@@ -1,6 +1,8 @@
 //! Command line arguments (clap): commands for files, and shared options.
 
 pub(crate) mod args;
+#[cfg(feature = "machines")]
+pub(crate) mod lifecycle;
 pub(crate) mod live;
 #[cfg(feature = "machines")]
 pub(crate) mod machines;

@@ -4,6 +4,8 @@
 
 mod apply;
 mod augment;
+#[cfg(all(feature = "machines", target_os = "linux"))]
+mod clusters;
 mod complete;
 mod definitions;
 mod docs;

@@ -259,7 +259,7 @@ impl Controller for Clusters {
         let machines = informers.machines_of_cluster(key);
         let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
         let count = groups.deployments.len() + groups.sets.len();
-        if !is_deleting && own(key, &cluster, &groups, &machines, context).await? {
+        if !is_deleting && !is_paused(&cluster) && own(key, &cluster, &groups, &machines, context).await? {
             return Ok(Next::RequeueAfter(Duration::from_millis(1)));
         }
         let plan = plan_cluster(&ClusterFacts { cluster: &cluster, machines: &machines, groups: count });

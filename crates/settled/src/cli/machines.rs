@@ -6,10 +6,12 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Subcommand, ValueEnum, ValueHint};
 
 use super::args::ClusterArgs;
+use super::lifecycle;
 use crate::duration;
 
 const CLUSTER_HELP_AFTER: &str = "\
 Examples:
+  settled cluster create -f cluster.yaml      a cluster, from nothing
   settled cluster plan -f cluster.yaml        what becomes of each Machine
   settled cluster apply -f cluster.yaml       carry it out
   settled cluster describe prod               Cluster, groups, Machines, hosts
@@ -165,6 +167,12 @@ pub(crate) struct MachinesArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MachinesCommand {
+    Create(lifecycle::CreateArgs),
+    Delete(lifecycle::DeleteArgs),
+    Move(lifecycle::MoveArgs),
+    Repair(lifecycle::RepairArgs),
+    Run(lifecycle::RunArgs),
+    Get(lifecycle::GetArgs),
     Plan(Box<PlanArgs>),
     Apply(Box<ApplyArgs>),
     Describe(Box<DescribeArgs>),

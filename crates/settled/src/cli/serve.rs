@@ -130,6 +130,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NODES", requires = "simulate", value_parser = super::rehearse::nodes)]
     pub(crate) nodes: Option<super::rehearse::Nodes>,
 
+    /// Register a Node for the server itself, as this file describes it, and renew its Lease
+    ///
+    /// For the control planes of Clusters whose provider runs them as processes.
+    #[cfg(all(feature = "machines", target_os = "linux"))]
+    #[arg(long, value_name = "FILE", hide = true, value_hint = ValueHint::FilePath)]
+    pub(crate) register_node: Option<PathBuf>,
+
     /// Whether writes are acknowledged after they are on disk
     #[arg(long, value_name = "WHEN", default_value = "sync")]
     pub(crate) durability: DurabilityArg,

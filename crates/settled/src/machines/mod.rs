@@ -3,15 +3,22 @@
 mod adopt;
 mod apply;
 mod convert;
+mod create;
+mod delete;
 mod describe;
 mod diff;
 mod documents;
+mod engine;
+mod kubeconfig;
+mod manager;
 mod plan;
 mod providers;
+mod repair;
 mod rollout;
 mod scale;
 mod server;
 mod sources;
+mod transfer;
 mod upgrade;
 mod validate;
 mod watched;
@@ -23,6 +30,12 @@ use crate::error::CommandError;
 
 pub(crate) fn run(args: &MachinesArgs) -> Result<ExitCode, CommandError> {
     match &args.command {
+        MachinesCommand::Create(args) => create::run(args),
+        MachinesCommand::Delete(args) => delete::run(args),
+        MachinesCommand::Move(args) => transfer::run(args),
+        MachinesCommand::Repair(args) => repair::run(args),
+        MachinesCommand::Run(args) => manager::run(args),
+        MachinesCommand::Get(args) => kubeconfig::run(args),
         MachinesCommand::Plan(args) => plan::run(args),
         MachinesCommand::Apply(args) => apply::run(args),
         MachinesCommand::Describe(args) => describe::run(args),

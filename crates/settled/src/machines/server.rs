@@ -28,6 +28,11 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// A server in this process.
+    pub(super) const fn of(cluster: Cluster, namespace: String) -> Self {
+        Self { cluster, namespace, _server: None }
+    }
+
     /// Its client.
     pub(super) fn client(&self) -> Client {
         self.cluster.client()

@@ -101,6 +101,12 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
         }
         None => None,
     };
+    #[cfg(all(feature = "machines", target_os = "linux"))]
+    if let Some(path) = &args.register_node {
+        let read = |error| CommandError::input_error(format!("cannot read {}", path.display()), error);
+        let node = settled_hosts::process::SelfNode::read(path).map_err(read)?;
+        tokio::spawn(node.keep(server.client(), settled_apiserver::kubernetes_version()));
+    }
     let code = if args.command.is_empty() {
         if args.log_format == LogFormat::Json {
             log.event(
