@@ -59,15 +59,8 @@ impl World {
         for definition in definitions(&[provider.schema()]) {
             crds.create(&PostParams::default(), &definition).await.expect("a valid CRD");
         }
-        let mut world = Self {
-            client,
-            cloud,
-            clock,
-            metrics: Metrics::new(),
-            server,
-            tasks: JoinSet::new(),
-            latency,
-        };
+        let mut world =
+            Self { client, cloud, clock, metrics: Metrics::new(), server, tasks: JoinSet::new(), latency };
         world.pass(1).await;
         world.restart();
         world
