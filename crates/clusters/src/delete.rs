@@ -55,8 +55,11 @@ pub async fn delete(
         if is_shared || !matches!(kind.as_str(), "MachineHealthCheck" | "MachineClass") {
             continue;
         }
-        match api(&management.client, kind, namespace).delete(object_name, &DeleteParams::background()).await {
-            Err(error) if !is_code(&error, 404) => return Err(Error::request(format!("delete {kind} {object_name}"))(error)),
+        match api(&management.client, kind, namespace).delete(object_name, &DeleteParams::background()).await
+        {
+            Err(error) if !is_code(&error, 404) => {
+                return Err(Error::request(format!("delete {kind} {object_name}"))(error));
+            }
             _ => {}
         }
     }

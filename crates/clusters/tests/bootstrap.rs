@@ -16,7 +16,8 @@ fn journal(cluster: &Value) -> Vec<String> {
     done.map(|entry| entry["step"].as_str().unwrap().to_owned()).collect()
 }
 
-const CREATED: [&str; 6] = ["Cluster", "FirstControlPlane", "Endpoint", "ControlPlane", "Workers", "Complete"];
+const CREATED: [&str; 6] =
+    ["Cluster", "FirstControlPlane", "Endpoint", "ControlPlane", "Workers", "Complete"];
 
 /// U1, S1 install and delete: from manifests to Nodes on the cluster's own API server, and back to nothing.
 #[tokio::test(start_paused = true)]
@@ -135,7 +136,10 @@ async fn a_creation_that_cannot_succeed_ends_early() {
     let mut broken = manifests("prod", 1, 1);
     broken.control_plane[0]["spec"]["providerSpec"]["value"]["createError"] = "CreateError".into();
     let error = world.create(&broken, false).await.err().unwrap();
-    assert_eq!(error.to_string(), "Machine prod-0 is stalled: CreateError: the configuration asks for this failure");
+    assert_eq!(
+        error.to_string(),
+        "Machine prod-0 is stalled: CreateError: the configuration asks for this failure"
+    );
     // And one that takes too long ends at its timeout, with what is missing.
     let mut silent = manifests("prod", 1, 1);
     silent.control_plane[0]["spec"]["providerSpec"]["value"]["neverJoins"] = true.into();

@@ -88,7 +88,9 @@ async fn two_machines_do_not_share_a_host() {
     let mut second = first.clone();
     second.metadata = kube::api::ObjectMeta {
         name: Some("prod-9".to_owned()),
-        annotations: Some([("cluster.settled.dev/host-uid".to_owned(), first.metadata.uid.clone().unwrap())].into()),
+        annotations: Some(
+            [("cluster.settled.dev/host-uid".to_owned(), first.metadata.uid.clone().unwrap())].into(),
+        ),
         ..Default::default()
     };
     second.data.as_object_mut().unwrap().remove("status");

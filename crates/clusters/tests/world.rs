@@ -11,7 +11,10 @@ use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::{Value, json};
 use settled_apiserver::{Config, Server};
 use settled_clusters::kinds::{KINDS, api, resource};
-use settled_clusters::{Controllers, CreateOptions, Error, Ledger, Management, ManagementOptions, Manifests, StateDirectory, create};
+use settled_clusters::{
+    Controllers, CreateOptions, Error, Ledger, Management, ManagementOptions, Manifests, StateDirectory,
+    create,
+};
 use settled_controller::Clock;
 use settled_machines::controllers::{ConnectError, Connector};
 use settled_machines::crds::ConfigSchema;
@@ -124,8 +127,10 @@ impl Provider for Serving {
         async move {
             let observed = self.provider.observe(key).await?;
             let runs = observed.host().is_some_and(|host| host.versions.control_plane.is_some());
-            let machine = self.cloud.edit(|cloud| cloud.hosts.get(key.as_str()).map(|host| host.machine.clone()));
-            let name = machine.and_then(|machine| Some(machine.rsplit_once('/')?.1.rsplit_once('-')?.0.to_owned()));
+            let machine =
+                self.cloud.edit(|cloud| cloud.hosts.get(key.as_str()).map(|host| host.machine.clone()));
+            let name =
+                machine.and_then(|machine| Some(machine.rsplit_once('/')?.1.rsplit_once('-')?.0.to_owned()));
             Ok(name.filter(|_| runs).map(|name| format!("server:{name}")))
         }
         .boxed()

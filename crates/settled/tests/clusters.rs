@@ -93,7 +93,10 @@ impl State {
             .unwrap();
         let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let nodes = found.as_array().cloned().unwrap_or_default();
-        nodes.iter().map(|node| format!("{} {}", node["name"].as_str().unwrap(), node["status"].as_str().unwrap())).collect()
+        nodes
+            .iter()
+            .map(|node| format!("{} {}", node["name"].as_str().unwrap(), node["status"].as_str().unwrap()))
+            .collect()
     }
 
     /// The program of the control plane that runs.
@@ -104,9 +107,11 @@ impl State {
 
     /// What is left outside of the embedded server.
     fn sweep(&self) -> Vec<String> {
-        let mut left: Vec<String> = processes(self.path()).iter().map(|pid| format!("process {pid}")).collect();
+        let mut left: Vec<String> =
+            processes(self.path()).iter().map(|pid| format!("process {pid}")).collect();
         for directory in ["hosts/process", "ledger", "clusters"] {
-            let entries = fs::read_dir(self.path().join("state").join(directory)).into_iter().flatten().flatten();
+            let entries =
+                fs::read_dir(self.path().join("state").join(directory)).into_iter().flatten().flatten();
             left.extend(entries.map(|entry| entry.path().display().to_string()));
         }
         left
@@ -172,7 +177,9 @@ fn u2_a_control_plane_goes_up_and_down_in_place() {
     let programs = state.path().join("state/programs");
     let install = |version: &str| programs.join(version).join("settled");
     fs::create_dir_all(install("v1.37.0").parent().unwrap()).unwrap();
-    fs::hard_link(PROGRAM, install("v1.37.0")).or_else(|_| fs::copy(PROGRAM, install("v1.37.0")).map(drop)).unwrap();
+    fs::hard_link(PROGRAM, install("v1.37.0"))
+        .or_else(|_| fs::copy(PROGRAM, install("v1.37.0")).map(drop))
+        .unwrap();
     let apply = |version: &str| {
         let text = fs::read_to_string(state.manifests()).unwrap().replace("v1.36.3", version);
         fs::write(state.path().join("cluster.yaml"), text).unwrap();
@@ -185,7 +192,10 @@ fn u2_a_control_plane_goes_up_and_down_in_place() {
     let output = apply("v1.99.0");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("UnsupportedChange") && errors.contains("installed: v1.36.3, v1.37.0"), "{errors}");
+    assert!(
+        errors.contains("UnsupportedChange") && errors.contains("installed: v1.36.3, v1.37.0"),
+        "{errors}"
+    );
     assert_eq!(state.nodes(), READY);
     // It does not start: the one before runs again.
     fs::create_dir_all(install("v1.38.0").parent().unwrap()).unwrap();
@@ -206,7 +216,8 @@ fn a_bootstrap_that_is_killed_is_continued() {
     for phase in ["Cluster", "FirstControlPlane", "Endpoint", "ControlPlane", "Workers", "Pivot"] {
         let state = State::new();
         let arguments = format!("{} --pivot", state.create());
-        let mut child = state.command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            state.command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let wanted = format!("phase {phase}");
         let is_reached = lines.map_while(Result::ok).any(|line| line == wanted);
@@ -234,7 +245,11 @@ fn a_cluster_is_moved_to_another_state_directory() {
     assert!(out.contains("1 hosts"), "{out}");
     assert_eq!(processes(state.path()), [pid], "the host was not touched");
     assert_eq!(state.run("delete prod").status.code(), Some(2));
-    let output = Command::new(PROGRAM).args(["cluster", "delete", "prod", "--timeout", "120s", "--state"]).arg(&other).output().unwrap();
+    let output = Command::new(PROGRAM)
+        .args(["cluster", "delete", "prod", "--timeout", "120s", "--state"])
+        .arg(&other)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(state.sweep(), Vec::<String>::new());
 }
@@ -245,7 +260,8 @@ fn a_command_ends_at_its_timeout() {
     let state = State::new();
     let text = fs::read_to_string(state.manifests()).unwrap();
     // The address is not of this machine.
-    fs::write(state.path().join("cluster.yaml"), text.replace("address: 127.0.0.1", "address: 192.0.2.1")).unwrap();
+    fs::write(state.path().join("cluster.yaml"), text.replace("address: 127.0.0.1", "address: 192.0.2.1"))
+        .unwrap();
     let begin = Instant::now();
     let mut command = Command::new(PROGRAM);
     command.args(["cluster", "create", "--timeout", "3s", "-f"]).arg(state.path().join("cluster.yaml"));
@@ -253,7 +269,10 @@ fn a_command_ends_at_its_timeout() {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{errors}");
     assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
-    assert!(errors.contains("is no address of this machine") || errors.contains("cannot get a port"), "{errors}");
+    assert!(
+        errors.contains("is no address of this machine") || errors.contains("cannot get a port"),
+        "{errors}"
+    );
 }
 
 /// The commands of the documentation, as they stand there.
@@ -309,7 +328,11 @@ impl Provider for Lossy {
         async move { self.answer(self.0.create(request).await) }.boxed()
     }
 
-    fn apply_step<'a>(&'a self, request: &'a Request, step: &'a Step) -> BoxFuture<'a, Result<Progress, ProviderError>> {
+    fn apply_step<'a>(
+        &'a self,
+        request: &'a Request,
+        step: &'a Step,
+    ) -> BoxFuture<'a, Result<Progress, ProviderError>> {
         async move { self.answer(self.0.apply_step(request, step).await) }.boxed()
     }
 
@@ -330,8 +353,12 @@ impl Drop for Process {
 
 impl Subject for Process {
     fn restart(&self) -> Box<dyn Provider> {
-        let programs = Programs::new("v1.36.3", Path::new(PROGRAM)).with_directory(&self.directory.path().join("programs"));
-        Box::new(Lossy(ProcessProvider::new(&self.directory.path().join("hosts"), programs), self.lose_next.clone()))
+        let programs = Programs::new("v1.36.3", Path::new(PROGRAM))
+            .with_directory(&self.directory.path().join("programs"));
+        Box::new(Lossy(
+            ProcessProvider::new(&self.directory.path().join("hosts"), programs),
+            self.lose_next.clone(),
+        ))
     }
 
     fn lose_response(&self) {
@@ -352,7 +379,10 @@ impl Subject for Process {
 
     fn desired(&self) -> Desired {
         Desired {
-            versions: MachineVersions { control_plane: Some("v1.36.3".to_owned()), ..MachineVersions::default() },
+            versions: MachineVersions {
+                control_plane: Some("v1.36.3".to_owned()),
+                ..MachineVersions::default()
+            },
             config: json!({"apiVersion": API_VERSION, "kind": KIND, "address": "127.0.0.1"}),
             node_name: "a".to_owned(),
             ..Desired::default()
