@@ -12,6 +12,7 @@ use crate::journal::{self, Phase};
 use crate::kinds::api;
 use crate::management::{MANAGER, Management};
 use crate::manifests::{Manifests, title};
+use crate::repair::is_answering;
 use crate::state::{ClusterRecord, StateDirectory};
 use crate::transfer::move_cluster;
 use crate::waiting::Deadline;
@@ -199,7 +200,13 @@ impl Creation<'_> {
                 self.read(&self.manifests.cluster).await?;
                 let read = self.read(machine).await?;
                 check(&read, machine)?;
-                let (status, _, message) = condition(&read, "HostReady");
+                let (status, _, mut message) = condition(&read, "HostReady");
+                // Why a provider is asked again is more than that it is.
+                if let (_, reason, failure) = condition(&read, "Reconciling")
+                    && reason == "ProviderFailed"
+                {
+                    message = failure;
+                }
                 Ok(match status.as_str() {
                     "True" => Ok(()),
                     _ => Err(self.waiting(format!("the host of {}: {message}", title(machine)))),
@@ -223,7 +230,12 @@ impl Creation<'_> {
                 }
                 // A control plane that makes a kubeconfig is waited for until it is there.
                 let is_known = reason != "SameServer" || !self.makes_kubeconfig(namespace, name).await?;
-                Ok(match status == "True" && is_known {
+                // The condition may be that of an earlier process.
+                let answers = match self.management.kubeconfig(namespace, name).await? {
+                    Some(kubeconfig) => is_answering(self.management, &kubeconfig).await,
+                    None => true,
+                };
+                Ok(match status == "True" && is_known && answers {
                     true => Ok(()),
                     false => Err(self.waiting(format!("the API server of {}: {message}", title(cluster)))),
                 })

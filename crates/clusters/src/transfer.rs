@@ -351,9 +351,16 @@ impl Move<'_> {
 
     /// Removes what was moved, from the last object to the Cluster. The hosts are not touched: the Cluster is paused, and they are the other server's.
     async fn remove(&self, contents: &Contents) -> Result<(), Error> {
-        let (cluster, others): (Vec<_>, Vec<_>) =
-            contents.objects.iter().rev().partition(|(kind, _)| kind == "Cluster");
-        for (kind, object) in others.into_iter().chain(cluster) {
+        // What is found by its users goes before them, so that an attempt after this one finds it, too.
+        let rank = |kind: &str| match kind {
+            "MachineHealthCheck" | "Secret" | "ConfigMap" => 0,
+            "Host" | "MachineClass" => 1,
+            "Cluster" => 3,
+            _ => 2,
+        };
+        let mut objects: Vec<_> = contents.objects.iter().collect();
+        objects.sort_by_key(|(kind, _)| rank(kind));
+        for (kind, object) in objects {
             if !contents.shared.contains(&(kind.clone(), name_of(object).to_owned())) {
                 remove_object(self.source, self.namespace, kind, object).await?;
             }

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use settled_clusters::repair_hosts;
+use settled_clusters::contents::Contents;
+use settled_clusters::{ClusterRecord, repair_hosts};
 use settled_machines::inventory::{Id, Kind};
 
 use super::engine::{self, failed};
@@ -24,6 +25,22 @@ pub(super) fn run(args: &RepairArgs) -> Result<ExitCode, CommandError> {
             text.push_str(&format!("cluster.cluster.settled.dev/{name} answers\n"));
             output::print(text.as_bytes())?;
             return Ok(ExitCode::SUCCESS);
+        }
+        // By its provider: what the status says of it may be from before.
+        let contents = Contents::read(&engine.management, namespace, name).await.map_err(failed)?;
+        let record = ClusterRecord {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            objects: contents.into_values(),
+            ..ClusterRecord::default()
+        };
+        tokio::select! {
+            done = repair_hosts(&engine.management, &record, state.timeout) => {
+                let done = done.map_err(failed)?;
+                let text: String = done.iter().map(|line| format!("repaired {line}\n")).collect();
+                output::print(text.as_bytes())?;
+            }
+            () = signals.interrupted() => return Ok(ExitCode::from(signals.exit_code())),
         }
         let controllers = engine.management.start_controllers();
         let id = Id::new(Kind::Cluster, namespace, name);
