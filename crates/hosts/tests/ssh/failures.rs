@@ -170,7 +170,10 @@ async fn a_refused_key_is_reported() {
 async fn a_wrong_host_key_is_never_trusted() {
     let Some(network) = Network::new() else { return };
     let machines = [network.host(), network.host()];
-    let world = World::start(&network, &machines[..1]).await;
+    let world = World::start(&network, &[]).await;
+    let mut object = machines[0].object();
+    object["spec"]["hostKeys"] = json!([machines[1].host_key]);
+    world.create(object).await;
     let provider = world.provider();
     for keys in [json!([machines[1].host_key]), json!(null)] {
         world.patch("Host", "h1", json!({"spec": {"hostKeys": keys}})).await;
@@ -309,8 +312,8 @@ async fn a_step_survives_the_end_of_sshd() {
     let machine = &machines[0];
     wait("the step has begun", || machine.path("/var/lib/settled/previous/kubelet").exists());
     machine.shell("kill -9 $(pgrep sshd)");
-    let message = transient(step.await.expect("no panic"));
-    assert!(message.contains("the connection was lost"), "{message}");
+    // Lost, or refused while sshd starts again: either way it is tried again.
+    transient(step.await.expect("no panic"));
     wait("sshd listens", || std::net::TcpStream::connect((machine.address.as_str(), 22)).is_ok());
     assert_eq!(kubelet(&provider, "v1.37.1").await, Ok(Progress::Done));
     assert_eq!(running(&provider, "uid-1").await.versions.kubelet, "v1.37.1");
