@@ -1,5 +1,6 @@
 //! Command line arguments of `settled cluster`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -185,6 +186,8 @@ pub(crate) enum MachinesCommand {
     Export(Box<ExportArgs>),
     Import(ImportArgs),
     Adopt(Box<AdoptArgs>),
+    #[command(hide = true)]
+    Agent(AgentArgs),
 }
 
 /// The server of a command.
@@ -576,4 +579,13 @@ pub(crate) enum PartName {
     Agnostic,
     /// Configuration of providers, and addresses
     Provider,
+}
+
+/// Run the node agent: providers start it on hosts
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
+pub(crate) struct AgentArgs {
+    /// `init --dir DIR`, or `kubelet --dir DIR --version VERSION`
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub(crate) words: Vec<OsString>,
 }

@@ -1,6 +1,7 @@
 //! `settled cluster`: clusters and machines as API objects, from plan to export.
 
 mod adopt;
+mod agent;
 mod apply;
 mod convert;
 mod create;
@@ -48,5 +49,6 @@ pub(crate) fn run(args: &MachinesArgs) -> Result<ExitCode, CommandError> {
         MachinesCommand::Export(args) => convert::export(args),
         MachinesCommand::Import(args) => convert::import(args),
         MachinesCommand::Adopt(args) => adopt::run(args),
+        MachinesCommand::Agent(args) => Ok(agent::run(args)),
     }
 }
