@@ -75,6 +75,7 @@ pub async fn repair_hosts(
                 cluster: format!("{}/{}", record.namespace, record.name),
                 ..Desired::default()
             },
+            last_host: machine.status.as_ref().and_then(|status| status.host.clone()),
         };
         deadline
             .wait(async || {

@@ -255,17 +255,17 @@ fn an_export_is_restored_into_a_state_directory() {
 #[test]
 fn manifests_of_others_are_imported_and_exported() {
     let directory = Directory::new(&[]);
-    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../machines/tests/import");
+    let manifests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../machines/tests/import");
     let run = |arguments: &str| settled(arguments).dir(&directory);
-    let imported = run("cluster import -o json").arg("-f").arg(directory.join("aws.yaml")).output();
+    let imported = run("cluster import -o json").arg("-f").arg(manifests.join("aws.yaml")).output();
     assert_eq!(imported.status.code(), Some(0));
     let objects: Value = serde_json::from_slice(&imported.stdout).unwrap();
     assert_eq!(objects.as_array().unwrap().len(), 3);
     assert_eq!(objects[1]["spec"]["clusterName"], "test1");
     let notes = String::from_utf8(imported.stderr).unwrap();
     assert!(notes.contains("Machine/controlplane-0: metadata.finalizers: "), "{notes}");
-    assert_eq!(run("cluster import --strict").arg("-f").arg(directory.join("aws.yaml")).code(), 1);
-    let kubeadm = run("cluster import").arg("-f").arg(directory.join("kubeadm.yaml")).stdout();
+    assert_eq!(run("cluster import --strict").arg("-f").arg(manifests.join("aws.yaml")).code(), 1);
+    let kubeadm = run("cluster import").arg("-f").arg(manifests.join("kubeadm.yaml")).stdout();
     assert!(kubeadm.contains("component: kube-apiserver"), "{kubeadm}");
     directory.write("nothing.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n");
     assert_eq!(run("cluster import -f nothing.yaml").code(), 2);

@@ -367,6 +367,7 @@ impl NetnsProvider {
         let layout = self.records.layout(key);
         let host = |state: HostState, versions: MachineVersions, reboot: String| {
             Ok(Observed::Host(Box::new(Host {
+                pool_host: None,
                 id: record.id.clone(),
                 state,
                 addresses: vec![MachineAddress {

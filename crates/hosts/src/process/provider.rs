@@ -264,6 +264,7 @@ impl Provider for ProcessProvider {
                 facts.insert("serviceClusterIPRange".to_owned(), range.clone());
             }
             Ok(Observed::Host(Box::new(Host {
+                pool_host: None,
                 id: record.id(),
                 state,
                 addresses: vec![

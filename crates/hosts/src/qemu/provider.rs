@@ -359,6 +359,7 @@ impl QemuProvider {
             state = HostState::Updating;
         }
         Ok(Observed::Host(Box::new(Host {
+            pool_host: None,
             id: record.settings.provider_id.clone(),
             state,
             addresses: vec![address()],
