@@ -39,7 +39,13 @@ fn desired(kubelet: &str, image: &str, runtime: &str, version: &str) -> Desired 
 }
 
 fn request(uid: &str, generation: i64, desired: Desired) -> Request {
-    Request { key: HostKey::new(uid), machine: format!("default/{uid}"), generation, desired }
+    Request {
+        key: HostKey::new(uid),
+        machine: format!("default/{uid}"),
+        generation,
+        desired,
+        last_host: None,
+    }
 }
 
 /// A provider whose next response may be lost.

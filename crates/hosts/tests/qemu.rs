@@ -180,6 +180,7 @@ async fn without_qemu_it_is_clear_what_is_needed() {
             node_name: "one".to_owned(),
             ..Default::default()
         },
+        last_host: None,
     };
     for (image, wanted, text) in [
         ("a", ErrorReason::InsufficientResources, "install qemu-system-x86"),

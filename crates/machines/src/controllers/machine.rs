@@ -363,6 +363,7 @@ impl Controller for Machines {
             plan,
             node: node.as_deref(),
             unreachable: place.problem(),
+            is_remote: matches!(place, Place::Remote(..)),
             pods: &pods,
             now: context.now(),
         });

@@ -47,6 +47,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) node: Option<&'a Node>,
     /// Why the Nodes of its Cluster are not known: its API server does not answer.
     pub(crate) unreachable: Option<&'a str>,
+    /// Whether the Nodes are on another API server than the Machine.
+    pub(crate) is_remote: bool,
     pub(crate) pods: &'a [Arc<Pod>],
     pub(crate) now: Timestamp,
 }

@@ -19,6 +19,9 @@ use crate::types::{
 
 /// How often a host is looked at that is as it should be.
 const RESYNC: Duration = Duration::from_secs(300);
+/// How often a Node on another API server is looked for: it may register before the cache of Machines has the ID of its host, by which its changes
+/// find the Machine.
+const REMOTE_NODE_RETRY: Duration = Duration::from_secs(2);
 /// How often a refused host is asked for again.
 const RETRY_RESOURCES: Duration = Duration::from_secs(60);
 /// How long a Node may take to register.
@@ -413,7 +416,8 @@ fn await_node(mut draft: Draft<'_>) -> Decision {
     let timeout = Duration::from_secs(u64::try_from(timeout).unwrap_or_default());
     if let Some(left) = rest(since, timeout, now) {
         draft.reconciling("NodeNotFound", "the Node is not registered");
-        return draft.done(Action::None, left.min(RESYNC));
+        let retry = if draft.facts.is_remote { REMOTE_NODE_RETRY } else { RESYNC };
+        return draft.done(Action::None, left.min(retry));
     }
     draft.phase(MachinePhase::Failed);
     let message = format!("no Node has registered within {}s", timeout.as_secs());
