@@ -105,6 +105,7 @@ impl World {
         settled_machines::live::install(&client, &self.registry().formats()).await.expect("the kinds");
         Self {
             client,
+            metrics: self.metrics,
             server,
             tasks: JoinSet::new(),
             cloud: self.cloud,
