@@ -51,7 +51,7 @@ pub struct Branch {
     /// Why it is not ready.
     pub message: String,
     /// What belongs to it.
-    pub children: Vec<Branch>,
+    pub children: Vec<Self>,
 }
 
 /// How many equal Machines are listed one by one.

@@ -17,7 +17,7 @@ use crate::harness::{API, machine};
 
 fn resource(object: &Value) -> ApiResource {
     let text = |name: &str| object[name].as_str().unwrap_or_default();
-    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+    let (group, version) = text("apiVersion").split_once('/').unwrap_or_else(|| ("", text("apiVersion")));
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("kind")))
 }
 

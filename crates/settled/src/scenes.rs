@@ -303,7 +303,7 @@ pub(crate) fn failing() -> Vec<(f64, Event)> {
         (
             0.3,
             Event::Notice(Notice {
-                message: "events can't be listed in namespace shop".to_owned(),
+                message: "events cannot be listed in namespace shop".to_owned(),
                 remedy: Some("allow `list` on `events`".to_owned()),
             }),
         ),

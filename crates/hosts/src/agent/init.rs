@@ -3,8 +3,8 @@
 //! It is synchronous and polls: it may be process 1 of a namespace or of a virtual machine, where less can go wrong.
 
 #[cfg(not(unix))]
-pub(super) fn run(_layout: &super::layout::Layout) -> Result<(), super::command::AgentError> {
-    Err(super::command::AgentError::Platform)
+pub(super) fn run(_layout: &super::layout::Layout) -> Result<(), super::error::AgentError> {
+    Err(super::error::AgentError::Platform)
 }
 
 #[cfg(unix)]
@@ -23,7 +23,7 @@ mod unix {
     use rustix::process::{Pid, Signal, WaitIdOptions, WaitOptions, kill_process};
     use settled_machines::types::{ContainerRuntime, MachineVersions};
 
-    use super::super::command::{AgentError, log};
+    use super::super::error::{AgentError, log};
     use super::super::layout::{Asked, Failed, Layout, Settings, State};
 
     /// How often it looks at what is asked for, and at the kubelet.

@@ -6,6 +6,7 @@
 
 mod command;
 pub mod credentials;
+mod error;
 mod init;
 pub mod layout;
 mod node;

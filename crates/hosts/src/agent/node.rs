@@ -13,8 +13,8 @@ use kube::{Api, Client, Config};
 use serde_json::{Map, Value, json};
 use settled_machines::types::{MACHINE_ANNOTATION, whole_second};
 
-use super::command::{AgentError, log};
 use super::credentials::LEASES;
+use super::error::{AgentError, log};
 use super::layout::{Layout, Settings, State};
 
 /// Field manager of what it writes.

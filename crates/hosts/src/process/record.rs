@@ -162,7 +162,7 @@ impl HostDirectory {
         remove(Path::new(&name))?;
         // Without its record there is no host any more, should the rest take two attempts.
         match fs::remove_file(self.0.join(RECORD)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => remove(&self.0),
         }
     }

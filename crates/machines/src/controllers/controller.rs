@@ -23,7 +23,7 @@ use settled_controller::{Clock, ObjectKey, ResourceVersion, finalizer};
 
 use super::events;
 use super::informers::{AnyChange, Informed, Informers};
-use super::meta;
+use super::meta::{self, is_code};
 use super::remote::Remotes;
 
 /// For how long a reconcile waits for the watch to show its last writes.
@@ -67,11 +67,6 @@ impl From<WriteError> for Error {
     fn from(error: WriteError) -> Self {
         Self::Status(Box::new(error))
     }
-}
-
-/// Whether a server has answered with this code.
-pub(super) fn is_code(error: &kube::Error, code: u16) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
 /// A controller: level-based, with nothing in memory that a restart would lose.

@@ -56,3 +56,8 @@ pub(super) fn controller_key(object: &impl Resource, kind: &str) -> Option<Objec
 pub(super) fn count(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
+
+/// Whether a server has answered with this code.
+pub(super) fn is_code(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}

@@ -5,6 +5,7 @@ mod controller;
 mod events;
 mod health_check;
 mod informers;
+mod lease_expiry;
 mod machine;
 mod machine_deployment;
 mod machine_set;

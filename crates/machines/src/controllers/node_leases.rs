@@ -2,28 +2,15 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
-use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
-use serde_json::json;
 use settled_controller::ObjectKey;
 use settled_controller::worker::Next;
 
-use super::controller::{Context, Controller, Error, is_code};
+use super::controller::{Context, Controller, Error};
 use super::informers::{AnyChange, Informers, LEASES};
-use crate::small::{Lease, Node};
-use crate::types::whole_second;
-
-/// How long a Lease is valid that does not say it.
-const DURATION: i32 = 40;
+use super::lease_expiry::{expiry, report};
 
 /// The controller of Leases of Nodes that are of Machines.
 pub(super) struct NodeLeases;
-
-pub(super) fn expiry(lease: &Lease) -> Option<Timestamp> {
-    let seconds = i64::from(lease.spec.lease_duration_seconds.unwrap_or(DURATION));
-    lease.spec.renew_time.as_ref()?.0.checked_add(SignedDuration::from_secs(seconds)).ok()
-}
 
 impl Controller for NodeLeases {
     const NAME: &'static str = "node-lease-controller";
@@ -55,25 +42,5 @@ impl Controller for NodeLeases {
         }
         // It may come back, with a Lease that is renewed.
         Ok(Next::RequeueAfter(Duration::from_secs(10)))
-    }
-}
-
-pub(super) async fn report(node: &Node, now: Timestamp, client: &Client) -> Result<(), kube::Error> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    let condition = json!({
-        "type": "Ready", "status": "Unknown", "lastTransitionTime": whole_second(now),
-        "reason": "NodeStatusUnknown", "message": "the Lease of the Node has expired",
-    });
-    let meta = &node.metadata;
-    let patch = json!({
-        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-        "status": {"conditions": [condition]},
-    });
-    let name = meta.name.as_deref().unwrap_or_default();
-    match nodes.patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await {
-        Ok(_) => Ok(()),
-        // It has just reported, or is gone.
-        Err(error) if is_code(&error, 404) || is_code(&error, 409) => Ok(()),
-        Err(error) => Err(error),
     }
 }

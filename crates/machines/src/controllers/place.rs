@@ -7,8 +7,8 @@ use kube::{Client, Resource as _};
 use serde_json::Value;
 use settled_controller::ObjectKey;
 
-use super::controller::{Context, Error, REMOTE_TIMEOUT, is_code};
-use super::meta;
+use super::controller::{Context, Error, REMOTE_TIMEOUT};
+use super::meta::{self, is_code};
 use super::remote::{Reach, Remote};
 use crate::small::{Node, Pod};
 use crate::types::{Machine, kubeconfig_secret};

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::informers::{AnyChange, LEASES, MACHINE, POD_NODE, PROVIDER};
-use super::{meta, node_leases};
+use super::{lease_expiry, meta};
 use crate::small::{Lease, Node, Pod};
 
 /// How often a cluster that answers is probed, and how long an answer may take.
@@ -352,11 +352,11 @@ async fn expire(live: &Live, clock: &Clock) {
     let now = clock.now();
     for lease in live.leases.state() {
         let Some(node) = live.nodes.get(ObjectKey::new("", meta::name(&*lease))) else { continue };
-        let is_expired = node_leases::expiry(&lease).is_some_and(|expiry| expiry <= now);
+        let is_expired = lease_expiry::expiry(&lease).is_some_and(|expiry| expiry <= now);
         if !is_expired || node.machine().is_none() || node.ready() == "Unknown" {
             continue;
         }
-        let reported = node_leases::report(&node, now, &live.client);
+        let reported = lease_expiry::report(&node, now, &live.client);
         match tokio::time::timeout(PROBE_TIMEOUT, reported).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {

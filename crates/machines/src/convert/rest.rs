@@ -92,7 +92,7 @@ mod tests {
         let value = json!({"a": 1, "b": {"c": [1]}, "x": {"y": 2}});
         let original = json!({"a": 1, "b": {"c": [1, 2], "d/e": null}, "f": {"g": {}}});
         let rest = Rest::parse(&Rest::between(&value, &original).text());
-        let mut restored = value.clone();
+        let mut restored = value;
         rest.restore(&mut restored);
         assert_eq!(restored, original);
         assert!(Rest::between(&original, &original).is_empty());

@@ -157,7 +157,7 @@ pub(super) fn is_same(one: &[EndpointSubset], other: &[EndpointSubset]) -> bool 
             let hosts = subset.addresses.iter().chain(&subset.not_ready_addresses).flatten();
             (ports, hosts.map(identity).collect::<Vec<_>>())
         };
-        subsets.sort_by(|one, other| first(one).cmp(&first(other)));
+        subsets.sort_by_key(first);
         subsets
     };
     one == other || sorted(one) == sorted(other)
