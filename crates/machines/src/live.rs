@@ -24,7 +24,7 @@ pub enum LiveError {
     #[error("the server has no kinds of {GROUP}")]
     NotInstalled,
     /// A request failed.
-    #[error("cannot {action}: {source}")]
+    #[error("cannot {action}: {}", answer(source))]
     Request {
         /// What it was for.
         action: String,
@@ -32,6 +32,14 @@ pub enum LiveError {
         #[source]
         source: Box<kube::Error>,
     },
+}
+
+/// The message of the server, without the rest of its status.
+fn answer(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
 }
 
 impl LiveError {
@@ -221,7 +229,8 @@ pub async fn patch(client: &Client, id: &Id, patch: &Value, dry_run: bool) -> Re
 /// The server cannot be reached or refuses.
 pub async fn scale(client: &Client, id: &Id, replicas: u32) -> Result<(), LiveError> {
     let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-    let scaled = api(client, id).patch_scale(&id.name, &PatchParams::default(), &patch).await;
+    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let scaled = api(client, id).patch_scale(&id.name, &parameters, &patch).await;
     scaled.map(drop).map_err(LiveError::request(format!("scale {id}")))
 }
 

@@ -33,18 +33,26 @@ fn manual_pages_are_there_for_all_commands() {
     settled-apply.1
     settled-augment.1
     settled-cluster-adopt.1
+    settled-cluster-agent.1
     settled-cluster-apply.1
+    settled-cluster-create.1
+    settled-cluster-delete.1
     settled-cluster-describe.1
     settled-cluster-diff.1
     settled-cluster-export.1
+    settled-cluster-get-kubeconfig.1
+    settled-cluster-get.1
     settled-cluster-import.1
+    settled-cluster-move.1
     settled-cluster-plan.1
+    settled-cluster-repair.1
     settled-cluster-rollout-pause.1
     settled-cluster-rollout-restart.1
     settled-cluster-rollout-resume.1
     settled-cluster-rollout-status.1
     settled-cluster-rollout-undo.1
     settled-cluster-rollout.1
+    settled-cluster-run.1
     settled-cluster-scale.1
     settled-cluster-sync.1
     settled-cluster-upgrade.1

@@ -118,7 +118,11 @@ fn a_plan_is_printed_kept_and_refused_when_the_world_has_changed() {
     assert!(refused.starts_with("exit code: 1\n"), "{refused}");
     assert!(refused.contains("error: the plan is out of date: nothing was applied\n  MachineDeployment default/prod-workers was changed: generation 1 is 2 now"), "{refused}");
     assert_eq!(world.run("cluster plan -f new.yaml --out plan.json").code(), 0);
-    let applied = world.run("cluster apply --plan plan.json").transcript();
+    // The size is of who scaled it, as with kubectl.
+    let refused = world.run("cluster apply --plan plan.json").transcript();
+    assert!(refused.starts_with("exit code: 1\n") && refused.contains(".spec.replicas"), "{refused}");
+    assert_eq!(world.run("cluster plan -f new.yaml --out plan.json").code(), 0);
+    let applied = world.run("cluster apply --plan plan.json --force-conflicts").transcript();
     assert!(
         applied.starts_with("exit code: 0\n")
             && applied.contains("machine.cluster.settled.dev/prod-cp configured"),

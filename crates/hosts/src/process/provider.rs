@@ -361,6 +361,11 @@ impl Provider for ProcessProvider {
             };
             match step.name.as_str() {
                 CONTROL_PLANE => self.update(&host, record, &step.argument).await,
+                // The server of an update that was begun ended at its start: it is tried again, until the version before takes its place.
+                _ if record.previous.is_some() => {
+                    let version = record.version.clone();
+                    self.update(&host, record, &version).await
+                }
                 _ => self.started(&host, record).await,
             }
         }

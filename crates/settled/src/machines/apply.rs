@@ -49,7 +49,9 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
             let formats = providers::planners()?.formats();
             live::install(&opened.client(), &formats).await.map_err(server::failed)?;
         }
-        let planned = plan::plan(opened, &documents, &namespace, args.force_conflicts).await?;
+        // Whether the world has changed is seen first, whoever owns the fields.
+        let force = args.force_conflicts || kept.is_some();
+        let planned = plan::plan(opened, &documents, &namespace, force).await?;
         if let Some(file) = &kept {
             let changes = file.changes(&planned.before, &planned.preview);
             if !changes.is_empty() {
