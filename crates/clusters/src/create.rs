@@ -61,7 +61,7 @@ struct Creation<'c> {
 /// Creates a cluster, or continues its creation, while the controllers of the management run.
 ///
 /// # Errors
-/// A request fails, an object needs a change of its spec, or the time is over.
+/// A request fails, an object needs a change of its spec, or the deadline is exceeded.
 pub async fn create(
     management: &Management,
     manifests: &Manifests,

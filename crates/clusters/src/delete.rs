@@ -14,7 +14,7 @@ use crate::waiting::Deadline;
 /// Deletes a cluster while the controllers of the management run, and waits until nothing is left of it.
 ///
 /// # Errors
-/// There is none, a request fails, or the time is over.
+/// There is none, a request fails, or the deadline is exceeded.
 pub async fn delete(
     management: &Management,
     namespace: &str,
@@ -87,7 +87,7 @@ fn hosts(contents: &Contents) -> Vec<(String, HostKey)> {
 /// Deletes all hosts of a server that is gone for good: those that the ledger has for it, by their providers alone. How many there were.
 ///
 /// # Errors
-/// A provider fails, or the time is over.
+/// A provider fails, or the deadline is exceeded.
 pub async fn delete_hosts(management: &Management, server: &str, timeout: Duration) -> Result<usize, Error> {
     let deadline = Deadline::after(timeout);
     let mut count = 0;

@@ -102,7 +102,7 @@ impl Management {
         self.client.clone()
     }
 
-    /// The UID of its namespace `kube-system`: by that, servers are told apart.
+    /// The UID of its namespace `kube-system`: servers are distinguished by it.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity

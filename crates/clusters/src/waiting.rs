@@ -1,4 +1,4 @@
-//! Waiting: looks again and again, until something is there or the time is over.
+//! Waiting: looks again and again, until something is there or the deadline is exceeded.
 
 use std::time::Duration;
 

@@ -180,7 +180,7 @@ pub struct MachineDrain {
     /// Whether the controller cordoned the Node: it uncordons it then.
     #[serde(default)]
     pub cordoned: bool,
-    /// Whether all Pods are gone, or the time is over.
+    /// Whether all Pods are gone, or the deadline is exceeded.
     #[serde(default)]
     pub completed: bool,
     /// Whether it was ended by its timeout.
