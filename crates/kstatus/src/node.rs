@@ -171,6 +171,33 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Whether this is a string of which this holds, without copying it. Of one that holds an escape, the first bytes decide.
+    pub(crate) fn begins_like(self, is_like: fn(&str) -> bool) -> bool {
+        match self {
+            Self::Text(text) => inner(text).is_some_and(|inner| {
+                if !is_escaped(inner) {
+                    return is_like(&plain_text(inner));
+                }
+                let mut head = Head { bytes: [0; 128], length: 0 };
+                // It fails when the head is full.
+                let _ = write_unescaped(inner, &mut head);
+                head.bytes
+                    .get(..head.length)
+                    .and_then(|head| std::str::from_utf8(head).ok())
+                    .is_some_and(is_like)
+            }),
+            Self::Value(value) => value.as_str().is_some_and(is_like),
+        }
+    }
+
+    /// Whether this is a string that holds `words`, without copying it. Words that are written with escapes are not found.
+    pub(crate) fn contains(self, words: &str) -> bool {
+        match self {
+            Self::Text(text) => inner(text).is_some_and(|inner| plain_text(inner).contains(words)),
+            Self::Value(value) => value.as_str().is_some_and(|text| text.contains(words)),
+        }
+    }
+
     /// Whether this is the string `word`, without copying it.
     #[must_use]
     pub fn is(self, word: &str) -> bool {
@@ -404,6 +431,24 @@ fn stands_for_shorter(inner: &[u8], word: &str) -> bool {
 fn stands_for(inner: &[u8], word: &str) -> bool {
     let mut rest = Rest(word);
     write_unescaped(inner, &mut rest).is_ok() && rest.0.is_empty()
+}
+
+/// The first bytes of a text, whole characters.
+struct Head {
+    bytes: [u8; 128],
+    length: usize,
+}
+
+impl fmt::Write for Head {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let free = self.bytes.get_mut(self.length..).unwrap_or_default();
+        let part = text.get(..text.floor_char_boundary(free.len())).unwrap_or_default();
+        if let Some(slot) = free.get_mut(..part.len()) {
+            slot.copy_from_slice(part.as_bytes());
+            self.length += part.len();
+        }
+        if part.len() == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
 }
 
 /// Remaining text of a comparison; writing anything but its beginning fails.

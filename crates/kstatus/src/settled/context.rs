@@ -7,7 +7,7 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::vocabulary::{announces_retry, names_failure, names_waiting, reports_failure};
+use super::vocabulary::{RETRIES, names_failure, names_waiting, reports_failure};
 use crate::fields::Field;
 use crate::node::{Kind, Node, Shown, same};
 use crate::object::{ConditionFields, Found, Object};
@@ -347,7 +347,7 @@ impl<'o> Condition<'o> {
 
     /// Whether the condition has a reason that is like this.
     pub(super) fn has_reason(&self, is_like: fn(&str) -> bool) -> bool {
-        self.reason().and_then(Node::as_str).is_some_and(|reason| is_like(&reason))
+        self.reason().is_some_and(|reason| reason.begins_like(is_like))
     }
 
     /// The condition's reason, or a word of ours where it has none.
@@ -369,19 +369,16 @@ impl<'o> Condition<'o> {
     /// Whether the condition, which is False, reports a failure: by its reason, its message, or its severity as in Cluster
     /// API.
     pub(super) fn reports_failure(&self) -> bool {
-        let says = |node: Option<Node<'_>>, is_failure: fn(&str) -> bool| {
-            node.and_then(Node::as_str).is_some_and(|text| is_failure(&text))
-        };
-        says(self.reason(), names_failure)
-            || says(self.message(), reports_failure) && !says(self.reason(), names_waiting)
+        self.has_reason(names_failure)
+            || self.message().is_some_and(|message| message.begins_like(reports_failure))
+                && !self.has_reason(names_waiting)
             || self.fields.element.get("severity").is_some_and(|severity| severity.is("Error"))
     }
 
     /// Whether the condition says that the controller tries again by itself.
     pub(super) fn is_retried(&self) -> bool {
-        let text = |node: Option<Node<'o>>| node.and_then(Node::as_str);
-        text(self.message()).is_some_and(|message| announces_retry(&message))
-            || text(self.reason()).is_some_and(|reason| names_waiting(&reason))
+        self.message().is_some_and(|message| RETRIES.iter().any(|words| message.contains(words)))
+            || self.has_reason(names_waiting)
     }
 
     pub(super) fn is_message(&self, text: &str) -> bool {

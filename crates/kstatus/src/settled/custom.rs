@@ -16,9 +16,10 @@ use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 pub(super) fn verdict(context: &Context<'_, '_>, kind: &[u8]) -> Verdict {
     let heard = Heard::of(context, kind);
     let phases = Phases::of(context, kind);
-    let verdict = decide(context, kind, &heard, &phases);
-    if verdict.status == Status::Current {
-        return verdict;
+    let decision = decide(context, kind, &heard, &phases);
+    let status = decision.status(context);
+    if status == Status::Current {
+        return decision.verdict(context);
     }
     // Only an object that is not done is looked at for what its spec asks for.
     let is_stopping = phases.working.as_ref().is_some_and(|word| word.is_stopping());
@@ -27,12 +28,49 @@ pub(super) fn verdict(context: &Context<'_, '_>, kind: &[u8]) -> Verdict {
         Asked::Off => {
             let is_working = heard.working.is_some() || phases.working.is_some();
             !is_working
-                && verdict.status != Status::Failed
-                && verdict.basis != Basis::Generation
+                && status != Status::Failed
+                && !decision.is_of_older_generation(context)
                 && context.object.get(Field::Status).is_some()
         }
     });
-    suspension.map_or(verdict, |suspension| suspension.verdict())
+    suspension.map_or_else(|| decision.verdict(context), |suspension| suspension.verdict())
+}
+
+/// What decides. The texts of a verdict are made once it is known to be the one.
+enum Decision<'a> {
+    Made(Verdict),
+    /// A condition with the verdict that it gives, unless it speaks of an older generation.
+    By(Condition<'a>, Status, fn(&Condition<'_>) -> Verdict),
+}
+
+impl Decision<'_> {
+    fn is_of_older_generation(&self, context: &Context<'_, '_>) -> bool {
+        match self {
+            Self::Made(verdict) => verdict.basis == Basis::Generation,
+            Self::By(condition, ..) => context.is_lagging(condition),
+        }
+    }
+
+    fn status(&self, context: &Context<'_, '_>) -> Status {
+        match self {
+            Self::Made(verdict) => verdict.status,
+            Self::By(..) if self.is_of_older_generation(context) => Status::InProgress,
+            Self::By(_, status, _) => *status,
+        }
+    }
+
+    fn verdict(self, context: &Context<'_, '_>) -> Verdict {
+        match self {
+            Self::Made(verdict) => verdict,
+            Self::By(condition, _, verdict) => context.decided_by(&condition, || verdict(&condition)),
+        }
+    }
+}
+
+impl From<Verdict> for Decision<'_> {
+    fn from(verdict: Verdict) -> Self {
+        Self::Made(verdict)
+    }
 }
 
 /// The verdict on an object whose latest generation was not observed, where that is by choice.
@@ -42,39 +80,44 @@ pub(super) fn unobserved(context: &Context<'_, '_>) -> Option<Verdict> {
         .map(|found| found.verdict())
 }
 
-fn decide(context: &Context<'_, '_>, kind: &[u8], heard: &Heard<'_>, phases: &Phases<'_>) -> Verdict {
+fn decide<'a>(
+    context: &Context<'_, 'a>,
+    kind: &[u8],
+    heard: &Heard<'a>,
+    phases: &Phases<'a>,
+) -> Decision<'a> {
     if let Some(verdict) = heard.standard.verdict(context) {
-        return verdict;
+        return verdict.into();
     }
-    if let Some(verdict) = heard.failure(context) {
-        return verdict;
+    if let Some(decision) = heard.failure() {
+        return decision;
     }
     if let Some(word) = &phases.wrong {
-        return word.verdict(context, Status::Failed);
+        return word.verdict(context, Status::Failed).into();
     }
     let ready = heard.ready.filter(Condition::is_true);
     let structures = Structures::of(context, kind);
     if let Some(verdict) = structures.failure(context) {
-        return verdict;
+        return verdict.into();
     }
     if let Some(verdict) = heard.standstill(context).or_else(|| structures.standstill()) {
-        return verdict;
+        return verdict.into();
     }
     if let Some(word) = phases.still.as_ref().filter(|_| ready.is_none()) {
-        return word.verdict(context, Status::Current);
+        return word.verdict(context, Status::Current).into();
     }
     // Of a feature, another word may say that it is off.
     let has_summary = ready.is_some() || heard.done.is_some() || phases.is_any();
     if let Some(word) = structures.words.still.as_ref().filter(|_| !has_summary) {
-        return word.verdict(context, Status::Current);
+        return word.verdict(context, Status::Current).into();
     }
     if let Some(condition) = heard.ended {
-        return context.decided_by(&condition, || meanings::verdict(Status::Current, &condition));
+        return Decision::By(condition, Status::Current, |by| meanings::verdict(Status::Current, by));
     }
     if let Some(condition) =
         heard.working.or_else(|| heard.lacking.filter(|_| ready.is_some() || heard.ready.is_none()))
     {
-        return context.decided_by(&condition, || meanings::verdict(Status::InProgress, &condition));
+        return Decision::By(condition, Status::InProgress, |by| meanings::verdict(Status::InProgress, by));
     }
     if let Some(ready) = ready {
         // An upgrade is under way while the old version serves.
@@ -84,25 +127,25 @@ fn decide(context: &Context<'_, '_>, kind: &[u8], heard: &Heard<'_>, phases: &Ph
         };
         let progress = in_hand(phases).or_else(|| in_hand(&structures.words));
         if let Some(verdict) = progress.or_else(|| structures.differences(context)) {
-            return verdict;
+            return verdict.into();
         }
-        return context.decided_by(&ready, || {
+        return Decision::By(ready, Status::Current, |ready| {
             let message = ready.message_or(|| "Resource is Ready".to_owned());
             Verdict::new(Status::Current, Basis::Ready, ready.reason_or("Ready"), message)
         });
     }
     if let Some(ready) = heard.ready {
-        return context.decided_by(&ready, || {
+        return Decision::By(ready, Status::InProgress, |ready| {
             Verdict::new(Status::InProgress, Basis::Ready, ready.reason_or("NotReady"), ready.describe())
         });
     }
     if let Some(condition) = heard.waiting {
-        return context.decided_by(&condition, || meanings::verdict(Status::InProgress, &condition));
+        return Decision::By(condition, Status::InProgress, |by| meanings::verdict(Status::InProgress, by));
     }
     if let Some(word) = &phases.working {
-        return word.verdict(context, Status::InProgress);
+        return word.verdict(context, Status::InProgress).into();
     }
-    without_summary(context, heard, phases, &structures).unwrap_or_else(|| no_evidence(context))
+    without_summary(context, heard, phases, &structures).unwrap_or_else(|| no_evidence(context)).into()
 }
 
 /// The verdict where neither a failure nor `Ready` decides.
@@ -241,16 +284,17 @@ impl<'a> Heard<'a> {
         heard
     }
 
-    fn failure(&self, context: &Context<'_, '_>) -> Option<Verdict> {
+    fn failure(&self) -> Option<Decision<'a>> {
         let over = self.over.map(|(condition, class)| (condition, class, true));
         let failure = over.or_else(|| self.wrong.map(|(condition, class)| (condition, class, false)));
         if let Some((condition, class, terminal)) = failure {
-            return Some(meanings::verdict(Status::Failed, &condition).failure(class, terminal));
+            let verdict = meanings::verdict(Status::Failed, &condition).failure(class, terminal);
+            return Some(verdict.into());
         }
         let fails =
             |ready: &Condition<'_>| ready.is_false() && ready.reports_failure() && !ready.is_retried();
         let ready = self.ready.filter(fails)?;
-        Some(context.decided_by(&ready, || {
+        Some(Decision::By(ready, Status::Failed, |ready| {
             let reason = ready.reason_or("NotReady");
             Verdict::new(Status::Failed, Basis::Ready, reason, ready.describe())
                 .failure(FailureClass::Other, false)

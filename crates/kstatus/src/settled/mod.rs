@@ -269,19 +269,22 @@ impl<'a> Standard<'a> {
     /// does not.
     fn verdict(&self, context: &Context<'_, '_>) -> Option<Verdict> {
         let stalled = self.stalled.map(|condition| {
-            let message = condition.message_or(|| "the controller reports that it is stalled".to_owned());
-            let verdict =
-                Verdict::new(Status::Failed, Basis::StandardCondition, condition.reason_or(STALLED), message);
-            context.decided_by(&condition, || verdict.failure(FailureClass::Other, false))
+            context.decided_by(&condition, || {
+                let message = condition.message_or(|| "the controller reports that it is stalled".to_owned());
+                let (reason, basis) = (condition.reason_or(STALLED), Basis::StandardCondition);
+                Verdict::new(Status::Failed, basis, reason, message).failure(FailureClass::Other, false)
+            })
         });
         if stalled.as_ref().is_some_and(|verdict| verdict.basis != Basis::Generation) {
             return stalled;
         }
         let reconciling = self.reconciling.map(|condition| {
-            let message =
-                condition.message_or(|| "the controller is working on the latest changes".to_owned());
-            let (reason, basis) = (condition.reason_or(RECONCILING), Basis::StandardCondition);
-            context.decided_by(&condition, || Verdict::new(Status::InProgress, basis, reason, message))
+            context.decided_by(&condition, || {
+                let message =
+                    condition.message_or(|| "the controller is working on the latest changes".to_owned());
+                let (reason, basis) = (condition.reason_or(RECONCILING), Basis::StandardCondition);
+                Verdict::new(Status::InProgress, basis, reason, message)
+            })
         });
         reconciling.or(stalled)
     }

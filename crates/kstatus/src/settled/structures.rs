@@ -2,6 +2,7 @@
 //! parent, counters, an error text.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use super::context::{Condition, Context, Truth, whole_number};
 use super::meanings::{self, Says};
@@ -68,10 +69,25 @@ impl<'a> Counts<'a> {
     }
 }
 
+/// What a part of a status says.
+enum Said<'a> {
+    Word(Cow<'a, str>),
+    By(Condition<'a>),
+}
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(word) => f.write_str(word),
+            Self::By(condition) => condition.describe().fmt(f),
+        }
+    }
+}
+
 /// The worst of the members of an object.
 struct Member<'a> {
     sense: Sense,
-    word: Cow<'a, str>,
+    said: Said<'a>,
     /// The field that holds the members.
     key: Cow<'a, str>,
     name: Option<Cow<'a, str>>,
@@ -131,9 +147,9 @@ impl<'a> Structures<'a> {
                     } else {
                         conditions_say(context, member)
                     };
-                    if let Some((sense, word)) = said {
+                    if let Some((sense, said)) = said {
                         let name = super::member(member, "name");
-                        self.add_member(Member { sense, word, key: key.clone(), name });
+                        self.add_member(Member { sense, said, key: key.clone(), name });
                     }
                 }
             }
@@ -141,15 +157,15 @@ impl<'a> Structures<'a> {
                 if has_members(key_text) && summary(value).is_none() && value.get("conditions").is_none() =>
             {
                 for (name, member) in value.members() {
-                    if let Some((sense, word)) = member_says(context, member) {
-                        self.add_member(Member { sense, word, key: key.clone(), name: Some(name) });
+                    if let Some((sense, said)) = member_says(context, member) {
+                        self.add_member(Member { sense, said, key: key.clone(), name: Some(name) });
                     }
                 }
             }
             // `jobStatus: {state: FAILING}`, `conditionStatus: {conditions: []}`
             key_text if !is_list && is_of_now(key_text) => {
-                if let Some((sense, word)) = conditions_say(context, value) {
-                    self.add_member(Member { sense, word, key, name: None });
+                if let Some((sense, said)) = conditions_say(context, value) {
+                    self.add_member(Member { sense, said, key, name: None });
                 } else {
                     self.add_word(key, value, kind);
                 }
@@ -181,10 +197,10 @@ impl<'a> Structures<'a> {
         }
         let key = self.booleans.bad.as_ref()?;
         let verdict = if key == "valid" || key == "accepted" {
-            let reason = ["Not", &capitalized(key)].concat();
+            let reason = capitalized("Not", key);
             boolean(Status::Failed, reason, key, "false").failure(FailureClass::Configuration, false)
         } else {
-            boolean(Status::Failed, capitalized(key), key, "true").failure(FailureClass::Other, false)
+            boolean(Status::Failed, capitalized("", key), key, "true").failure(FailureClass::Other, false)
         };
         Some(verdict)
     }
@@ -209,7 +225,7 @@ impl<'a> Structures<'a> {
             .or_else(|| self.words.working.as_ref().map(|word| word.verdict(context, Status::InProgress)))
             .or_else(|| {
                 let key = self.booleans.missing.as_ref()?;
-                Some(boolean(Status::InProgress, ["Not", &capitalized(key)].concat(), key, "false"))
+                Some(boolean(Status::InProgress, capitalized("Not", key), key, "false"))
             })
             .or_else(|| self.of_ratio(Status::InProgress))
             .or_else(|| {
@@ -248,7 +264,7 @@ impl<'a> Structures<'a> {
         self.of_parents(context, Status::Current)
             .or_else(|| {
                 let key = self.booleans.good.as_ref()?;
-                Some(boolean(Status::Current, capitalized(key), key, "true"))
+                Some(boolean(Status::Current, capitalized("", key), key, "true"))
             })
             .or_else(|| self.of_ratio(Status::Current))
             .or_else(|| {
@@ -355,9 +371,9 @@ fn boolean(status: Status, reason: String, key: &str, is: &str) -> Verdict {
     Verdict::new(status, Basis::PhaseWord, reason, text!("status.{key} is {is}"))
 }
 
-fn capitalized(key: &str) -> String {
-    let mut text = key.to_owned();
-    if let Some(first) = text.get_mut(..1) {
+fn capitalized(before: &str, key: &str) -> String {
+    let mut text = [before, key].concat();
+    if let Some(first) = text.get_mut(before.len()..=before.len()) {
         first.make_ascii_uppercase();
     }
     text
@@ -365,10 +381,10 @@ fn capitalized(key: &str) -> String {
 
 impl Member<'_> {
     fn verdict(&self, status: Status) -> Verdict {
-        let (key, word) = (&self.key, &self.word);
+        let (key, said) = (&self.key, &self.said);
         let message = match &self.name {
-            Some(name) => text!("status.{key}: {name} is {word}"),
-            None => text!("status.{key}: one is {word}"),
+            Some(name) => text!("status.{key}: {name} is {said}"),
+            None => text!("status.{key}: one is {said}"),
         };
         let reason = match self.sense {
             Sense::Wrong => "MemberFailed",
@@ -392,22 +408,22 @@ fn rank(sense: Sense) -> u8 {
 }
 
 /// What a member says of itself: conditions, a word, or whether it is healthy.
-fn member_says<'a>(context: &Context<'_, 'a>, member: Node<'a>) -> Option<(Sense, Cow<'a, str>)> {
+fn member_says<'a>(context: &Context<'_, 'a>, member: Node<'a>) -> Option<(Sense, Said<'a>)> {
     if let Some(said) = conditions_say(context, member) {
         return Some(said);
     }
     let mut words =
         ["phase", "state", "status", "health"].iter().filter_map(|key| super::member(member, key));
-    let word = words.find_map(|word| vocabulary::sense(&word).map(|(_, sense)| (sense, word)));
+    let word = words.find_map(|word| vocabulary::sense(&word).map(|(_, sense)| (sense, Said::Word(word))));
     word.or_else(|| match member.get("healthy").or_else(|| member.get("ready"))?.as_bool()? {
-        true => Some((Sense::Done, "ready".into())),
-        false if member.get("healthy").is_some() => Some((Sense::Wrong, "not healthy".into())),
-        false => Some((Sense::Working, "not ready".into())),
+        true => Some((Sense::Done, Said::Word("ready".into()))),
+        false if member.get("healthy").is_some() => Some((Sense::Wrong, Said::Word("not healthy".into()))),
+        false => Some((Sense::Working, Said::Word("not ready".into()))),
     })
 }
 
 /// The worst that the conditions of a part of the status say.
-fn conditions_say<'a>(context: &Context<'_, 'a>, part: Node<'a>) -> Option<(Sense, Cow<'a, str>)> {
+fn conditions_say<'a>(context: &Context<'_, 'a>, part: Node<'a>) -> Option<(Sense, Said<'a>)> {
     let conditions = part.get("conditions").filter(|list| list.kind() == Kind::List)?;
     let mut worst: Option<(Sense, Condition<'a>)> = None;
     for condition in conditions.elements().filter_map(Condition::elsewhere) {
@@ -433,7 +449,7 @@ fn conditions_say<'a>(context: &Context<'_, 'a>, part: Node<'a>) -> Option<(Sens
             worst = Some((sense, condition));
         }
     }
-    worst.map(|(sense, condition)| (sense, Cow::Owned(text!("{}", condition.describe()))))
+    worst.map(|(sense, condition)| (sense, Said::By(condition)))
 }
 
 /// Lists and maps whose elements have a state of their own, and not one of the past.

@@ -1,11 +1,12 @@
 //! Objects that stand still by choice: paused, suspended, disabled, or asked for zero replicas.
 
+use std::borrow::Cow;
+
 use super::context::{Context, whole_number};
 use super::vocabulary::{Sense, sense};
 use crate::fields::Field;
 use crate::node::{Kind, Node};
 use crate::reason;
-use crate::text::text;
 use crate::verdict::{Basis, Status, Verdict};
 
 /// How an object is asked to stand still.
@@ -18,29 +19,27 @@ pub(super) enum Asked {
 }
 
 /// The verdict on an object that is asked to stand still.
-pub(super) struct Suspension {
+pub(super) struct Suspension<'a> {
     pub(super) asked: Asked,
-    path: String,
-    value: String,
+    /// What holds the key, with what separates them.
+    parent: &'static str,
+    key: Cow<'a, str>,
+    value: Cow<'a, str>,
 }
 
-impl Suspension {
+impl<'a> Suspension<'a> {
     /// What the spec and the annotations ask for.
-    pub(super) fn of(context: &Context<'_, '_>) -> Option<Self> {
+    pub(super) fn of(context: &Context<'_, 'a>) -> Option<Self> {
         let annotations = context.object.get(Field::Annotations);
         let annotated = annotations.into_iter().flat_map(Node::members).find_map(|(key, value)| {
-            let (value, name) = (value.as_str()?, key.rsplit('/').next()?);
-            let is_paused = PAUSING_ANNOTATIONS.contains(&name) && matches!(&*value, "true" | "");
-            is_paused.then(|| Self {
-                asked: Asked::Paused,
-                path: text!("annotation {key}"),
-                value: value.into_owned(),
-            })
+            PAUSING_ANNOTATIONS.iter().find(|name| key.rsplit('/').next() == Some(name))?;
+            let value = value.as_str().filter(|value| matches!(&**value, "true" | ""))?;
+            Some(Self { asked: Asked::Paused, parent: "annotation ", key, value })
         });
         annotated.or_else(|| Self::of_spec(context))
     }
 
-    fn of_spec(context: &Context<'_, '_>) -> Option<Self> {
+    fn of_spec(context: &Context<'_, 'a>) -> Option<Self> {
         let spec = context.object.get(Field::Spec)?;
         let mut off = None;
         for (key, value) in spec.entries() {
@@ -57,9 +56,9 @@ impl Suspension {
                 _ => None,
             };
             let Some(asked) = asked else { continue };
-            let value =
-                value.as_str().map_or_else(|| text!("{}", value.as_bool() == Some(true)), |v| v.into_owned());
-            let found = Self { asked, path: text!("spec.{}", key.text()), value };
+            let is_true = || Cow::Borrowed(if value.as_bool() == Some(true) { "true" } else { "false" });
+            let value = value.as_str().unwrap_or_else(is_true);
+            let found = Self { asked, parent: "spec.", key: key.text(), value };
             if asked == Asked::Paused {
                 return Some(found);
             }
@@ -69,20 +68,22 @@ impl Suspension {
     }
 
     /// Nothing is wanted, and nothing is there.
-    fn of_zero(context: &Context<'_, '_>) -> Option<Self> {
+    fn of_zero(context: &Context<'_, 'a>) -> Option<Self> {
         let count = |field| context.object.get(field).map(|node| whole_number(node).unwrap_or(-1));
         let is_zero = |field| count(field).is_none_or(|count| count == 0);
         let is_empty =
             is_zero(Field::Replicas) && is_zero(Field::ReadyReplicas) && is_zero(Field::AvailableReplicas);
         (count(Field::SpecReplicas) == Some(0) && is_empty).then(|| Self {
             asked: Asked::Off,
-            path: "spec.replicas".to_owned(),
-            value: "0".to_owned(),
+            parent: "spec.",
+            key: "replicas".into(),
+            value: "0".into(),
         })
     }
 
     pub(super) fn verdict(&self) -> Verdict {
-        let message = text!("{} is {}", self.path, if self.value.is_empty() { "set" } else { &self.value });
+        let value = if self.value.is_empty() { "set" } else { &self.value };
+        let message = [self.parent, &self.key, " is ", value].concat();
         Verdict::new(Status::Current, Basis::PhaseWord, reason::SUSPENDED, message)
     }
 }

@@ -100,10 +100,8 @@ pub(super) fn reports_failure(message: &str) -> bool {
         .is_some_and(|first| is_one_of(first, &["err", "error", "errors", "failed", "failure"]))
 }
 
-/// Whether a message says that the controller tries again by itself: `retrying in 30s`.
-pub(super) fn announces_retry(message: &str) -> bool {
-    ["etrying", "ill retry", "ill be retried"].iter().any(|words| message.contains(words))
-}
+/// Words with which a message says that the controller tries again by itself: `retrying in 30s`.
+pub(super) const RETRIES: &[&str] = &["etrying", "ill retry", "ill be retried"];
 
 /// Whether a reason says that the object stands still by choice: `ReconciliationPaused`, `ScaledToZero`.
 pub(super) fn names_standstill(reason: &str) -> bool {
