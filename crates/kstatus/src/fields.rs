@@ -45,6 +45,12 @@ pub(crate) enum Parent {
 }
 
 impl Parent {
+    /// The fields that it holds.
+    pub(crate) fn fields(self) -> impl Iterator<Item = Field> {
+        let (from, to) = self.range();
+        TABLE.get(from..to).unwrap_or_default().iter().map(|(field, ..)| *field)
+    }
+
     /// The field that holds the parent itself.
     pub(crate) const fn field_of_top(self) -> Option<Field> {
         match self {

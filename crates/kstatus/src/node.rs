@@ -353,6 +353,35 @@ enum KeyOf<'a> {
 }
 
 impl<'a> Key<'a> {
+    pub(crate) fn of_text(text: &'a str) -> Self {
+        Self(KeyOf::Text(text))
+    }
+
+    /// The key with this inside of a literal.
+    pub(crate) fn of_literal(inner: &'a [u8]) -> Self {
+        Self(KeyOf::Literal(Literal { inner, is_escaped: is_escaped(inner) }))
+    }
+
+    /// The first byte of its text, as it is written.
+    #[inline]
+    pub(crate) fn first_byte(self) -> Option<u8> {
+        match self.0 {
+            KeyOf::Literal(literal) => literal.inner.first().copied(),
+            KeyOf::Text(text) => text.bytes().next(),
+        }
+    }
+
+    /// The bytes of its text.
+    pub(crate) fn bytes(self) -> Cow<'a, [u8]> {
+        match self.0 {
+            KeyOf::Literal(Literal { inner, is_escaped: true }) => {
+                Cow::Owned(unescape_slowly(inner).into_owned().into_bytes())
+            }
+            KeyOf::Literal(literal) => Cow::Borrowed(literal.inner),
+            KeyOf::Text(text) => Cow::Borrowed(text.as_bytes()),
+        }
+    }
+
     /// Whether it is this word.
     #[inline]
     #[must_use]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::fields::{Field, Parent};
-use crate::node::{Elements, Kind, Node, plain_text};
+use crate::node::{Elements, Key, Kind, Node, plain_text};
 use crate::spans::{CONDITION_KEYS, CONDITIONS, ConditionSpans, Member, PlainType, Span, Spans, read};
 
 /// A field whose place is noted while an object is read: looking it up costs nothing.
@@ -310,6 +310,18 @@ impl<'a> Object<'a> {
             _ => return None,
         };
         Some(OtherMembers { bytes, noted: others.spans.get(..others.length)?.iter() })
+    }
+
+    /// The members of `spec` or `status`, [known](Known) ones first. Where they were noted, the bytes are not gone over again.
+    pub(crate) fn members(&self, parent: Parent) -> impl Iterator<Item = (Key<'a>, Node<'a>)> {
+        let top = parent.field_of_top();
+        let noted = top.and_then(|field| self.others(Known(field)));
+        let is_noted = noted.is_some();
+        let known = is_noted.then(|| parent.fields()).into_iter().flatten();
+        let known = known.filter_map(|field| Some((Key::of_text(field.key()), self.get(field)?)));
+        let others = noted.into_iter().flatten().map(|(key, value)| (Key::of_literal(key), value));
+        let map = top.filter(|_| !is_noted).and_then(|field| self.get(field));
+        known.chain(others).chain(map.into_iter().flat_map(Node::entries))
     }
 
     /// The elements of `status.conditions`; none where it is no list.

@@ -8,8 +8,9 @@ use super::context::{Condition, Context, Truth, whole_number};
 use super::meanings::{self, Says};
 use super::phases::{Phases, summary};
 use super::vocabulary::{self, Phrase, Sense, is_one_of};
-use crate::fields::Field;
-use crate::node::{Kind, Node};
+use super::words::{WordSet, WordTable, words};
+use crate::fields::{Field, Parent};
+use crate::node::{Key, Kind, Node};
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Verdict};
 
@@ -96,35 +97,43 @@ struct Member<'a> {
 impl<'a> Structures<'a> {
     pub(super) fn of(context: &Context<'_, 'a>, kind: &[u8]) -> Self {
         let mut found = Self::default();
-        let Some(status) = context.object.get(Field::Status) else { return found };
-        for (key, value) in status.entries() {
+        for (key, value) in context.object.members(Parent::Status) {
             match value.kind() {
-                Kind::String => {
-                    if key.is("failureMessage") || key.is("failureReason") {
-                        if !value.is("") && (found.failure.is_none() || key.is("failureMessage")) {
-                            found.failure = Some(value);
-                        }
-                    } else if key.is("error") || key.is("errorMessage") {
-                        if !["", "None", "none"].iter().any(|nothing| value.is(nothing)) {
-                            found.error.get_or_insert(value);
-                        }
-                    } else if key.is("ready") {
-                        found.ratio = Some(value);
-                    } else if key.is("currentVersion") {
-                        found.versions.current = Some(value);
-                    } else if key.is("desiredVersion") || key.is("targetVersion") {
-                        found.versions.desired = Some(value);
-                    } else if !is_summary(&key.text()) && is_state(&key.text()) {
-                        found.add_word(key.text(), value, kind);
-                    }
+                Kind::String => found.add_text(key, value, kind),
+                Kind::Int if key.first_byte().is_some_and(|first| matches!(first, b'd' | b'r')) => {
+                    found.counts.add(key.text(), value.as_int().unwrap_or_default());
                 }
-                Kind::Int => found.counts.add(key.text(), value.as_int().unwrap_or_default()),
                 Kind::Bool => found.booleans.add(key.text(), value.as_bool() == Some(true)),
                 Kind::Map | Kind::List => found.add_structure(context, key.text(), value, kind),
                 _ => {}
             }
         }
         found
+    }
+
+    fn add_text(&mut self, key: Key<'a>, value: Node<'a>, kind: &[u8]) {
+        match &*key.bytes() {
+            name @ (b"failureMessage" | b"failureReason") => {
+                if !value.is("") && (self.failure.is_none() || name == b"failureMessage") {
+                    self.failure = Some(value);
+                }
+            }
+            b"error" | b"errorMessage" => {
+                if !["", "None", "none"].iter().any(|nothing| value.is(nothing)) {
+                    self.error.get_or_insert(value);
+                }
+            }
+            b"ready" => self.ratio = Some(value),
+            b"currentVersion" => self.versions.current = Some(value),
+            b"desiredVersion" | b"targetVersion" => self.versions.desired = Some(value),
+            name if may_be_state(name) => {
+                let key = key.text();
+                if is_state(&key) {
+                    self.add_word(key, value, kind);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn add_word(&mut self, key: Cow<'a, str>, value: Node<'a>, kind: &[u8]) {
@@ -136,41 +145,48 @@ impl<'a> Structures<'a> {
     fn add_structure(&mut self, context: &Context<'_, 'a>, key: Cow<'a, str>, value: Node<'a>, kind: &[u8]) {
         let is_list = value.kind() == Kind::List;
         match &*key {
-            "conditions" | "phase" | "state" | "status" | "health" => {}
-            "parents" if is_list => self.parents = Some(value),
-            "ancestors" if is_list => self.ancestors = Some(value),
-            key_text if is_list && is_of_now(key_text) => {
-                let has_states = has_members(key_text);
-                for member in value.elements() {
-                    let said = if has_states {
-                        member_says(context, member)
-                    } else {
-                        conditions_say(context, member)
-                    };
-                    if let Some((sense, said)) = said {
-                        let name = super::member(member, "name");
-                        self.add_member(Member { sense, said, key: key.clone(), name });
-                    }
-                }
+            "conditions" | "phase" | "state" | "status" | "health" => return,
+            "parents" if is_list => {
+                self.parents = Some(value);
+                return;
             }
-            key_text
-                if has_members(key_text) && summary(value).is_none() && value.get("conditions").is_none() =>
-            {
-                for (name, member) in value.members() {
-                    if let Some((sense, said)) = member_says(context, member) {
-                        self.add_member(Member { sense, said, key: key.clone(), name: Some(name) });
-                    }
-                }
-            }
-            // `jobStatus: {state: FAILING}`, `conditionStatus: {conditions: []}`
-            key_text if !is_list && is_of_now(key_text) => {
-                if let Some((sense, said)) = conditions_say(context, value) {
-                    self.add_member(Member { sense, said, key, name: None });
-                } else {
-                    self.add_word(key, value, kind);
-                }
+            "ancestors" if is_list => {
+                self.ancestors = Some(value);
+                return;
             }
             _ => {}
+        }
+        let phrase = Phrase::of(&key);
+        let is_of_now = is_of_now(&key, &phrase);
+        if is_list {
+            if !is_of_now {
+                return;
+            }
+            let has_states = has_members(&key, &phrase);
+            for element in value.elements() {
+                let part = Part::of(element);
+                let said = if has_states { part.report(context) } else { part.conditions_report(context) };
+                if let Some((sense, said)) = said {
+                    let name = part.name.and_then(Node::as_str).filter(|name| !name.is_empty());
+                    self.add_member(Member { sense, said, key: key.clone(), name });
+                }
+            }
+            return;
+        }
+        let part = Part::of(value);
+        if has_members(&key, &phrase) && part.word().is_none() && part.conditions.is_none() {
+            for (name, member) in value.members() {
+                if let Some((sense, said)) = Part::of(member).report(context) {
+                    self.add_member(Member { sense, said, key: key.clone(), name: Some(name) });
+                }
+            }
+        } else if is_of_now {
+            // `jobStatus: {state: FAILING}`, `conditionStatus: {conditions: []}`
+            if let Some((sense, said)) = part.conditions_report(context) {
+                self.add_member(Member { sense, said, key, name: None });
+            } else if let Some(text) = part.word() {
+                self.has_strange_word |= !self.words.add(key, text, kind);
+            }
         }
     }
 
@@ -407,53 +423,97 @@ fn rank(sense: Sense) -> u8 {
     }
 }
 
-/// What a member says of itself: conditions, a word, or whether it is healthy.
-fn member_says<'a>(context: &Context<'_, 'a>, member: Node<'a>) -> Option<(Sense, Said<'a>)> {
-    if let Some(said) = conditions_say(context, member) {
-        return Some(said);
-    }
-    let mut words =
-        ["phase", "state", "status", "health"].iter().filter_map(|key| super::member(member, key));
-    let word = words.find_map(|word| vocabulary::sense(&word).map(|(_, sense)| (sense, Said::Word(word))));
-    word.or_else(|| match member.get("healthy").or_else(|| member.get("ready"))?.as_bool()? {
-        true => Some((Sense::Done, Said::Word("ready".into()))),
-        false if member.get("healthy").is_some() => Some((Sense::Wrong, Said::Word("not healthy".into()))),
-        false => Some((Sense::Working, Said::Word("not ready".into()))),
-    })
+/// What is read of a part of a status, in one pass.
+#[derive(Default)]
+struct Part<'a> {
+    name: Option<Node<'a>>,
+    conditions: Option<Node<'a>>,
+    phase: Option<Node<'a>>,
+    state: Option<Node<'a>>,
+    status: Option<Node<'a>>,
+    health: Option<Node<'a>>,
+    healthy: Option<Node<'a>>,
+    ready: Option<Node<'a>>,
 }
 
-/// The worst that the conditions of a part of the status say.
-fn conditions_say<'a>(context: &Context<'_, 'a>, part: Node<'a>) -> Option<(Sense, Said<'a>)> {
-    let conditions = part.get("conditions").filter(|list| list.kind() == Kind::List)?;
-    let mut worst: Option<(Sense, Condition<'a>)> = None;
-    for condition in conditions.elements().filter_map(Condition::elsewhere) {
-        if context.is_lagging(&condition) {
-            continue;
+impl<'a> Part<'a> {
+    fn of(node: Node<'a>) -> Self {
+        let mut part = Self::default();
+        for (key, value) in node.entries() {
+            let slot = match &*key.bytes() {
+                b"name" => &mut part.name,
+                b"conditions" => &mut part.conditions,
+                b"phase" => &mut part.phase,
+                b"state" => &mut part.state,
+                b"status" => &mut part.status,
+                b"health" => &mut part.health,
+                b"healthy" => &mut part.healthy,
+                b"ready" => &mut part.ready,
+                _ => continue,
+            };
+            *slot = Some(value);
         }
-        let says = match condition.truth {
-            Truth::True if condition.is_type("Ready") => Some(Says::Done),
-            _ if condition.is_type("Ready") && condition.is_false() && condition.reports_failure() => {
-                Some(Says::Wrong(FailureClass::Other))
-            }
-            _ if condition.is_type("Ready") => Some(Says::Waiting),
-            _ => meanings::of(&condition),
-        };
-        let sense = match says {
-            Some(Says::Over(_) | Says::Wrong(_)) => Sense::Wrong,
-            Some(Says::Working | Says::Waiting | Says::Lacking) => Sense::Working,
-            Some(Says::Done | Says::Ended) => Sense::Done,
-            Some(Says::Still) => Sense::Still,
-            _ => continue,
-        };
-        if worst.as_ref().is_none_or(|(known, _)| rank(sense) > rank(*known)) {
-            worst = Some((sense, condition));
-        }
+        part
     }
-    worst.map(|(sense, condition)| (sense, Said::By(condition)))
+
+    /// The word of the first field that sums up, as [`summary`] reads it.
+    fn word(&self) -> Option<Cow<'a, str>> {
+        texts([self.status, self.state, self.phase]).next()
+    }
+
+    /// What it reports of itself: conditions, a word, or whether it is healthy.
+    fn report(&self, context: &Context<'_, 'a>) -> Option<(Sense, Said<'a>)> {
+        if let Some(said) = self.conditions_report(context) {
+            return Some(said);
+        }
+        let mut words = texts([self.phase, self.state, self.status, self.health]);
+        let word =
+            words.find_map(|word| vocabulary::sense(&word).map(|(_, sense)| (sense, Said::Word(word))));
+        word.or_else(|| match self.healthy.or(self.ready)?.as_bool()? {
+            true => Some((Sense::Done, Said::Word("ready".into()))),
+            false if self.healthy.is_some() => Some((Sense::Wrong, Said::Word("not healthy".into()))),
+            false => Some((Sense::Working, Said::Word("not ready".into()))),
+        })
+    }
+
+    /// The worst that its conditions report.
+    fn conditions_report(&self, context: &Context<'_, 'a>) -> Option<(Sense, Said<'a>)> {
+        let conditions = self.conditions.filter(|list| list.kind() == Kind::List)?;
+        let mut worst: Option<(Sense, Condition<'a>)> = None;
+        for condition in conditions.elements().filter_map(Condition::elsewhere) {
+            if context.is_lagging(&condition) {
+                continue;
+            }
+            let says = match condition.truth {
+                Truth::True if condition.is_type("Ready") => Some(Says::Done),
+                _ if condition.is_type("Ready") && condition.is_false() && condition.reports_failure() => {
+                    Some(Says::Wrong(FailureClass::Other))
+                }
+                _ if condition.is_type("Ready") => Some(Says::Waiting),
+                _ => meanings::of(&condition),
+            };
+            let sense = match says {
+                Some(Says::Over(_) | Says::Wrong(_)) => Sense::Wrong,
+                Some(Says::Working | Says::Waiting | Says::Lacking) => Sense::Working,
+                Some(Says::Done | Says::Ended) => Sense::Done,
+                Some(Says::Still) => Sense::Still,
+                _ => continue,
+            };
+            if worst.as_ref().is_none_or(|(known, _)| rank(sense) > rank(*known)) {
+                worst = Some((sense, condition));
+            }
+        }
+        worst.map(|(sense, condition)| (sense, Said::By(condition)))
+    }
+}
+
+/// The texts among some values.
+fn texts<'a, const N: usize>(nodes: [Option<Node<'a>>; N]) -> impl Iterator<Item = Cow<'a, str>> {
+    nodes.into_iter().flatten().filter_map(Node::as_str).filter(|text| !text.is_empty())
 }
 
 /// Lists and maps whose elements have a state of their own, and not one of the past.
-const MEMBERS: &[&str] = &[
+static MEMBERS: WordSet = words![
     "brokers",
     "children",
     "clusters",
@@ -475,28 +535,30 @@ const MEMBERS: &[&str] = &[
 ];
 
 /// Whether the elements of a list or map have a state of their own: `nodes`, `aggregatedStatus`.
-fn has_members(key: &str) -> bool {
+fn has_members(key: &str, phrase: &Phrase<'_>) -> bool {
     let is_status = |last: &&[u8]| is_one_of(last, &["status", "statuses", "summaries"]);
-    MEMBERS.contains(&key) || Phrase::of(key).tokens().last().is_some_and(is_status)
+    MEMBERS.contains(key.as_bytes()) || phrase.tokens().last().is_some_and(is_status)
 }
 
-/// Whether a key is one of those that are read anyway.
-fn is_summary(key: &str) -> bool {
-    matches!(key, "phase" | "state" | "status" | "health")
+/// Whether the last word of a key may name a state; most keys end otherwise.
+fn may_be_state(key: &[u8]) -> bool {
+    matches!(key, [.., b'h' | b'e' | b't' | b's'])
+        && !matches!(key, b"phase" | b"state" | b"status" | b"health")
 }
 
 /// Whether a key names a state of now: `syncStatus`, `upgradeState`, but not `lastBackupStatus` and `desiredState`.
 fn is_state(key: &str) -> bool {
     const ENDINGS: &[&str] = &["health", "phase", "result", "state", "status"];
-    // Most keys end otherwise.
-    let is_likely = ["ealth", "hase", "esult", "tate", "tatus"].iter().any(|end| key.ends_with(end));
-    let is_ending = || Phrase::of(key).tokens().last().is_some_and(|last| is_one_of(last, ENDINGS));
-    is_likely && is_ending() && is_of_now(key)
+    if !["ealth", "hase", "esult", "tate", "tatus"].iter().any(|end| key.ends_with(end)) {
+        return false;
+    }
+    let phrase = Phrase::of(key);
+    phrase.tokens().last().is_some_and(|last| is_one_of(last, ENDINGS)) && is_of_now(key, &phrase)
 }
 
 /// Whether a key is of the object as it is, and not as it was or is to be.
-fn is_of_now(key: &str) -> bool {
-    const OTHERS: &[&str] = &[
+fn is_of_now(key: &str, phrase: &Phrase<'_>) -> bool {
+    static OTHERS: WordSet = words![
         "backup",
         "backups",
         "desired",
@@ -516,10 +578,9 @@ fn is_of_now(key: &str) -> bool {
         "snapshot",
         "target",
     ];
-    let phrase = Phrase::of(key);
     // `lastOperation` is what goes on.
     let is_operation = key.starts_with("lastOperation");
-    !phrase.is_cut() && (is_operation || !phrase.tokens().iter().any(|token| is_one_of(token, OTHERS)))
+    !phrase.is_cut() && (is_operation || !phrase.tokens().iter().any(|token| OTHERS.contains(token)))
 }
 
 /// Fewer ready replicas than wanted, where both are reported.

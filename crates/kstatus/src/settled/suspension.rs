@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::context::{Context, whole_number};
 use super::vocabulary::{Sense, sense};
-use crate::fields::Field;
+use crate::fields::{Field, Parent};
 use crate::node::{Kind, Node};
 use crate::reason;
 use crate::verdict::{Basis, Status, Verdict};
@@ -31,18 +31,25 @@ impl<'a> Suspension<'a> {
     /// What the spec and the annotations ask for.
     pub(super) fn of(context: &Context<'_, 'a>) -> Option<Self> {
         let annotations = context.object.get(Field::Annotations);
-        let annotated = annotations.into_iter().flat_map(Node::members).find_map(|(key, value)| {
-            PAUSING_ANNOTATIONS.iter().find(|name| key.rsplit('/').next() == Some(name))?;
-            let value = value.as_str().filter(|value| matches!(&**value, "true" | ""))?;
-            Some(Self { asked: Asked::Paused, parent: "annotation ", key, value })
+        let annotated = annotations.into_iter().flat_map(Node::entries).find_map(|(key, value)| {
+            if !value.is("true") && !value.is("") {
+                return None;
+            }
+            let (key, value) = (key.text(), value.as_str()?);
+            let name = key.rsplit('/').next()?;
+            PAUSING_ANNOTATIONS.contains(&name).then_some(Self {
+                asked: Asked::Paused,
+                parent: "annotation ",
+                key,
+                value,
+            })
         });
         annotated.or_else(|| Self::of_spec(context))
     }
 
     fn of_spec(context: &Context<'_, 'a>) -> Option<Self> {
-        let spec = context.object.get(Field::Spec)?;
         let mut off = None;
-        for (key, value) in spec.entries() {
+        for (key, value) in context.object.members(Parent::Spec) {
             let asked = match value.kind() {
                 Kind::Bool if value.as_bool() == Some(true) => {
                     let asked = |keys: &[&str], asked| keys.iter().any(|word| key.is(word)).then_some(asked);

@@ -3,11 +3,21 @@
 
 pub(super) use super::lexicon::Sense;
 use super::lexicon::WORDS;
+use super::words::{WordSet, WordTable, words};
 
 /// The meaning of a word or a phrase, and the word of the table that it is.
 pub(super) fn sense(text: &str) -> Option<(Option<&'static str>, Sense)> {
-    let plain = || text.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
-    if let Some((reason, sense)) = WORDS.find(plain().next()?, |known| known.bytes().eq(plain())) {
+    let mut plain = [0; LONGEST_WORD];
+    let mut letters = text.bytes().filter(u8::is_ascii_alphanumeric);
+    let mut length = 0;
+    for (slot, byte) in plain.iter_mut().zip(&mut letters) {
+        *slot = byte.to_ascii_lowercase();
+        length += 1;
+    }
+    let plain = plain.get(..length)?;
+    if letters.next().is_none()
+        && let Some((reason, sense)) = WORDS.find(*plain.first()?, |known| known.as_bytes() == plain)
+    {
         return Some((Some(reason), *sense));
     }
     phrase(text).map(|sense| (None, sense))
@@ -15,8 +25,7 @@ pub(super) fn sense(text: &str) -> Option<(Option<&'static str>, Sense)> {
 
 /// The meaning of a word that stands alone.
 fn word(token: &[u8]) -> Option<Sense> {
-    let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(token);
-    WORDS.find(*token.first()?, is).map(|(_, sense)| *sense)
+    WORDS.get(token).map(|(_, sense)| *sense)
 }
 
 /// What several words say together. The last one says most (`DeletingFailed`, `UpgradeInProgress`), then the first
@@ -62,7 +71,7 @@ fn phrase(text: &str) -> Option<Sense> {
 
 /// Whether a word says what is being done, and not how things are: `Defragmenting`, but not `Listening`.
 fn is_gerund(token: &[u8]) -> bool {
-    const STEADY: &[&str] = &[
+    static STEADY: WordSet = words![
         "existing",
         "following",
         "leading",
@@ -83,7 +92,7 @@ fn is_gerund(token: &[u8]) -> bool {
         "working",
     ];
     let ending = token.len().checked_sub(3).and_then(|at| token.get(at..));
-    token.len() > 6 && ending.is_some_and(|end| end.eq_ignore_ascii_case(b"ing")) && !is_one_of(token, STEADY)
+    token.len() > 6 && ending.is_some_and(|end| end.eq_ignore_ascii_case(b"ing")) && !STEADY.contains(token)
 }
 
 /// Whether a reason names a failure: `CreateFailed`, `INVALID_SPEC`, but not `WaitingForFailover`, `RetryingAfterError`.
@@ -128,6 +137,9 @@ pub(super) fn names_success(reason: &str) -> bool {
     let is_negated = before.last().is_some_and(|token| is_one_of(token, &["not", "yet"]));
     reason == "AsExpected" || sense == Some(Sense::Done) && !is_negated && !phrase.has_failure()
 }
+
+/// More letters than any word of the vocabulary has.
+const LONGEST_WORD: usize = 24;
 
 /// Number of words beyond which a text is no phrase.
 const MAX_PHRASE_WORDS: usize = 8;
@@ -180,16 +192,16 @@ impl<'a> Phrase<'a> {
         let tokens = self.tokens();
         let before = |steps: usize| at.checked_sub(steps).and_then(|at| tokens.get(at)).copied();
         let Some(token) = tokens.get(at) else { return false };
-        let is_pair = |(first, second): &(&str, &str)| {
-            is_one_of(token, &[second]) && before(1).is_some_and(|before| is_one_of(before, &[first]))
+        let is_pair = || {
+            let first = FAILURE_PAIRS.get(token);
+            first.zip(before(1)).is_some_and(|(first, before)| is_one_of(before, first))
         };
         let is_negated = |steps: usize| {
             before(steps).is_some_and(|before| is_one_of(before, &["no", "non", "not", "without", "zero"]))
         };
         // `FailingOver`, `FailedOver`
-        let is_failover = tokens.get(at + 1).is_some_and(|next| is_one_of(next, &["over"]));
-        is_failure(token) && !is_negated(1) && !is_failover
-            || FAILURE_PAIRS.iter().any(is_pair) && !is_negated(2)
+        let is_failover = || tokens.get(at + 1).is_some_and(|next| is_one_of(next, &["over"]));
+        is_failure(token) && !is_negated(1) && !is_failover() || is_pair() && !is_negated(2)
     }
 
     /// What its last words say, and the words before them: two words (`InProgress`) before one.
@@ -208,7 +220,7 @@ impl<'a> Phrase<'a> {
 }
 
 /// Words with which a controller reports a failure.
-const FAILURES: &[&str] = &[
+static FAILURES: WordSet = words![
     "aborted",
     "broken",
     "corrupt",
@@ -249,18 +261,16 @@ const FAILURES: &[&str] = &[
     "unsupported",
 ];
 
-const FAILURE_PAIRS: &[(&str, &str)] = &[
-    ("back", "off"),
-    ("deadline", "exceeded"),
-    ("limit", "exceeded"),
-    ("not", "allowed"),
-    ("not", "permitted"),
-    ("not", "reachable"),
-    ("not", "supported"),
-    ("quota", "exceeded"),
-    ("time", "out"),
-    ("timed", "out"),
-];
+/// Words that are a failure after certain others.
+static FAILURE_PAIRS: WordTable<&[&str]> = WordTable::new(&[
+    ("allowed", &["not"]),
+    ("exceeded", &["deadline", "limit", "quota"]),
+    ("off", &["back"]),
+    ("out", &["time", "timed"]),
+    ("permitted", &["not"]),
+    ("reachable", &["not"]),
+    ("supported", &["not"]),
+]);
 
 const ENDING_PAIRS: &[(&str, &str, Sense)] = &[
     ("in", "progress", Sense::Working),
@@ -299,7 +309,7 @@ const OPERATIONS: &[&str] = &[
 ];
 
 fn is_failure(token: &[u8]) -> bool {
-    is_one_of(token, FAILURES)
+    FAILURES.contains(token)
 }
 
 /// Whether a word is one of these, which are in lower case.

@@ -14,7 +14,28 @@ const fn letter(byte: u8) -> usize {
     byte as usize % LETTERS
 }
 
+/// Words without a row.
+pub(super) type WordSet = WordTable<()>;
+
+/// The rows of a [`WordSet`].
+macro_rules! words {
+    ($($word:literal),+ $(,)?) => { WordTable::new(&[$(($word, ())),+]) };
+}
+pub(super) use words;
+
+impl WordSet {
+    /// Whether a word, in any case, is one of these, which are in lower case.
+    pub(super) fn contains(&self, token: &[u8]) -> bool {
+        self.get(token).is_some()
+    }
+}
+
 impl<T> WordTable<T> {
+    /// The row of a word in any case; the known ones are in lower case.
+    pub(super) fn get(&self, token: &[u8]) -> Option<&T> {
+        self.find(*token.first()?, |known| known.as_bytes().eq_ignore_ascii_case(token))
+    }
+
     pub(super) const fn new(rows: &'static [(&'static str, T)]) -> Self {
         let mut starts = [0u8; LETTERS + 1];
         let mut row = 0;
