@@ -3,7 +3,7 @@
 
 use super::Standard;
 use super::context::{Condition, Context};
-use super::meanings::{self, Says};
+use super::meanings::{self, Report};
 use super::phases::{Phases, is_task};
 use super::structures::{self, Structures};
 use super::suspension::{Asked, Suspension};
@@ -14,9 +14,9 @@ use crate::reason;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
 pub(super) fn verdict(context: &Context<'_, '_>, kind: &[u8]) -> Verdict {
-    let heard = Heard::of(context, kind);
+    let reports = Reports::of(context, kind);
     let phases = Phases::of(context, kind);
-    let decision = decide(context, kind, &heard, &phases);
+    let decision = decide(context, kind, &reports, &phases);
     let status = decision.status(context);
     if status == Status::Current {
         return decision.verdict(context);
@@ -26,7 +26,7 @@ pub(super) fn verdict(context: &Context<'_, '_>, kind: &[u8]) -> Verdict {
     let suspension = Suspension::of(context).filter(|suspension| match suspension.asked {
         Asked::Paused => !is_stopping,
         Asked::Off => {
-            let is_working = heard.working.is_some() || phases.working.is_some();
+            let is_working = reports.working.is_some() || phases.working.is_some();
             !is_working
                 && status != Status::Failed
                 && !decision.is_of_older_generation(context)
@@ -83,39 +83,39 @@ pub(super) fn unobserved(context: &Context<'_, '_>) -> Option<Verdict> {
 fn decide<'a>(
     context: &Context<'_, 'a>,
     kind: &[u8],
-    heard: &Heard<'a>,
+    reports: &Reports<'a>,
     phases: &Phases<'a>,
 ) -> Decision<'a> {
-    if let Some(verdict) = heard.standard.verdict(context) {
+    if let Some(verdict) = reports.standard.verdict(context) {
         return verdict.into();
     }
-    if let Some(decision) = heard.failure() {
+    if let Some(decision) = reports.failure() {
         return decision;
     }
     if let Some(word) = &phases.wrong {
         return word.verdict(context, Status::Failed).into();
     }
-    let ready = heard.ready.filter(Condition::is_true);
+    let ready = reports.ready.filter(Condition::is_true);
     let structures = Structures::of(context, kind);
     if let Some(verdict) = structures.failure(context) {
         return verdict.into();
     }
-    if let Some(verdict) = heard.standstill(context).or_else(|| structures.standstill()) {
+    if let Some(verdict) = reports.standstill(context).or_else(|| structures.standstill()) {
         return verdict.into();
     }
     if let Some(word) = phases.still.as_ref().filter(|_| ready.is_none()) {
         return word.verdict(context, Status::Current).into();
     }
     // Of a feature, another word may say that it is off.
-    let has_summary = ready.is_some() || heard.done.is_some() || phases.is_any();
+    let has_summary = ready.is_some() || reports.done.is_some() || phases.is_any();
     if let Some(word) = structures.words.still.as_ref().filter(|_| !has_summary) {
         return word.verdict(context, Status::Current).into();
     }
-    if let Some(condition) = heard.ended {
+    if let Some(condition) = reports.ended {
         return Decision::By(condition, Status::Current, |by| meanings::verdict(Status::Current, by));
     }
     if let Some(condition) =
-        heard.working.or_else(|| heard.lacking.filter(|_| ready.is_some() || heard.ready.is_none()))
+        reports.working.or_else(|| reports.lacking.filter(|_| ready.is_some() || reports.ready.is_none()))
     {
         return Decision::By(condition, Status::InProgress, |by| meanings::verdict(Status::InProgress, by));
     }
@@ -134,38 +134,38 @@ fn decide<'a>(
             Verdict::new(Status::Current, Basis::Ready, ready.reason_or("Ready"), message)
         });
     }
-    if let Some(ready) = heard.ready {
+    if let Some(ready) = reports.ready {
         return Decision::By(ready, Status::InProgress, |ready| {
             Verdict::new(Status::InProgress, Basis::Ready, ready.reason_or("NotReady"), ready.describe())
         });
     }
-    if let Some(condition) = heard.waiting {
+    if let Some(condition) = reports.waiting {
         return Decision::By(condition, Status::InProgress, |by| meanings::verdict(Status::InProgress, by));
     }
     if let Some(word) = &phases.working {
         return word.verdict(context, Status::InProgress).into();
     }
-    without_summary(context, heard, phases, &structures).unwrap_or_else(|| no_evidence(context)).into()
+    without_summary(context, reports, phases, &structures).unwrap_or_else(|| no_evidence(context)).into()
 }
 
 /// The verdict where neither a failure nor `Ready` decides.
 fn without_summary(
     context: &Context<'_, '_>,
-    heard: &Heard<'_>,
+    reports: &Reports<'_>,
     phases: &Phases<'_>,
     structures: &Structures<'_>,
 ) -> Option<Verdict> {
-    if let Some(lag) = heard.lagging.and_then(|condition| context.lag(&condition)) {
+    if let Some(lag) = reports.lagging.and_then(|condition| context.lag(&condition)) {
         return Some(lag);
     }
-    let is_summarized = heard.done.is_some() || phases.done.is_some();
+    let is_summarized = reports.done.is_some() || phases.done.is_some();
     if let Some(verdict) = structures.progress(context, !is_summarized) {
         return Some(verdict);
     }
     if let Some(verdict) = structures.differences(context) {
         return Some(verdict);
     }
-    if heard.done.is_none()
+    if reports.done.is_none()
         && let Some(verdict) = structures.error()
     {
         return Some(verdict);
@@ -174,7 +174,7 @@ fn without_summary(
     if context.has_odd_condition() {
         return None;
     }
-    if let Some(done) = heard.done {
+    if let Some(done) = reports.done {
         return Some(meanings::verdict(Status::Current, &done));
     }
     if let Some(word) = &phases.done {
@@ -188,17 +188,19 @@ fn without_summary(
         return structures::less_ready(context).or_else(|| Some(word.verdict(context, Status::Current)));
     }
     let verdict = structures.success(context).or_else(|| structures::of_counters(context));
-    if let Some(verdict) = verdict.filter(|verdict| verdict.status != Status::Current || !heard.is_doubtful) {
+    if let Some(verdict) = verdict.filter(|verdict| verdict.status != Status::Current || !reports.is_doubtful)
+    {
         return Some(verdict);
     }
     // Several parts are all that there is, or a check is all that a configuration object gets.
-    let part = heard.part.filter(|_| heard.parts > 1).or_else(|| heard.correct.filter(|_| heard.parts == 0));
-    Some(meanings::verdict(Status::Current, &part.filter(|_| !heard.is_doubtful)?))
+    let part =
+        reports.part.filter(|_| reports.parts > 1).or_else(|| reports.correct.filter(|_| reports.parts == 0));
+    Some(meanings::verdict(Status::Current, &part.filter(|_| !reports.is_doubtful)?))
 }
 
 /// The strongest thing each class of conditions says.
 #[derive(Default)]
-struct Heard<'a> {
+struct Reports<'a> {
     standard: Standard<'a>,
     ready: Option<Condition<'a>>,
     over: Option<(Condition<'a>, FailureClass)>,
@@ -218,70 +220,70 @@ struct Heard<'a> {
     is_doubtful: bool,
 }
 
-impl<'a> Heard<'a> {
+impl<'a> Reports<'a> {
     fn of(context: &Context<'a, '_>, kind: &[u8]) -> Self {
-        let mut heard = Self::default();
+        let mut reports = Self::default();
         for condition in context.conditions().iter() {
-            if heard.standard.hear(&condition) {
+            if reports.standard.record(&condition) {
                 continue;
             }
             if condition.is_type("Ready") {
-                heard.ready.get_or_insert(condition);
+                reports.ready.get_or_insert(condition);
                 continue;
             }
-            let says = meanings::of(&condition).or_else(|| meanings::of_compound(&condition, kind));
-            let says = says.or_else(|| {
+            let report = meanings::of(&condition).or_else(|| meanings::of_compound(&condition, kind));
+            let report = report.or_else(|| {
                 let fails = meanings::reports_failure(&condition);
-                fails.then_some(Says::Wrong(FailureClass::Other))
+                fails.then_some(Report::Wrong(FailureClass::Other))
             });
-            let Some(says) = says else {
-                heard.is_doubtful |= !condition.is_true();
+            let Some(report) = report else {
+                reports.is_doubtful |= !condition.is_true();
                 continue;
             };
-            if says != Says::Nothing && context.is_lagging(&condition) {
-                heard.lagging.get_or_insert(condition);
+            if report != Report::Nothing && context.is_lagging(&condition) {
+                reports.lagging.get_or_insert(condition);
                 continue;
             }
-            match says {
-                Says::Over(class) => {
-                    heard.over.get_or_insert((condition, class));
+            match report {
+                Report::Over(class) => {
+                    reports.over.get_or_insert((condition, class));
                 }
-                Says::Wrong(class) => {
-                    heard.wrong.get_or_insert((condition, class));
+                Report::Wrong(class) => {
+                    reports.wrong.get_or_insert((condition, class));
                 }
                 // A task that runs is on the way.
-                Says::Done if is_task(kind) && is_running(&condition) => {
-                    heard.waiting.get_or_insert(condition);
+                Report::Done if is_task(kind) && is_running(&condition) => {
+                    reports.waiting.get_or_insert(condition);
                 }
-                Says::Ended => {
-                    heard.ended.get_or_insert(condition);
+                Report::Ended => {
+                    reports.ended.get_or_insert(condition);
                 }
-                Says::Done => {
-                    heard.done.get_or_insert(condition);
+                Report::Done => {
+                    reports.done.get_or_insert(condition);
                 }
-                Says::Part => {
-                    heard.part.get_or_insert(condition);
-                    heard.parts += 1;
+                Report::Part => {
+                    reports.part.get_or_insert(condition);
+                    reports.parts += 1;
                 }
-                Says::Correct => {
-                    heard.correct.get_or_insert(condition);
+                Report::Correct => {
+                    reports.correct.get_or_insert(condition);
                 }
-                Says::Still => {
-                    heard.still.get_or_insert(condition);
+                Report::Still => {
+                    reports.still.get_or_insert(condition);
                 }
-                Says::Working => {
-                    heard.working.get_or_insert(condition);
+                Report::Working => {
+                    reports.working.get_or_insert(condition);
                 }
-                Says::Lacking => {
-                    heard.lacking.get_or_insert(condition);
+                Report::Lacking => {
+                    reports.lacking.get_or_insert(condition);
                 }
-                Says::Waiting => {
-                    heard.waiting.get_or_insert(condition);
+                Report::Waiting => {
+                    reports.waiting.get_or_insert(condition);
                 }
-                Says::Nothing => {}
+                Report::Nothing => {}
             }
         }
-        heard
+        reports
     }
 
     fn failure(&self) -> Option<Decision<'a>> {
@@ -339,7 +341,7 @@ fn no_signal(context: &Context<'_, '_>) -> Text {
         (None, _) => "the object has no status, and its kind has no rule".into(),
         (Some(_), Some(first)) => {
             let others = if conditions.next().is_some() { " and others" } else { "" };
-            ["no condition says whether the object is done: ", &first.type_text(), others].concat().into()
+            ["no condition report whether the object is done: ", &first.type_text(), others].concat().into()
         }
         (Some(_), None) => "the status holds neither a condition nor a phase that is understood".into(),
     }

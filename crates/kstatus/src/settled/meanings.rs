@@ -9,7 +9,7 @@ use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
 /// Meaning of a status of a condition type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Says {
+pub(super) enum Report {
     /// All is well, as far as this condition goes.
     Done,
     /// A task has ended with success.
@@ -35,34 +35,34 @@ pub(super) enum Says {
 }
 
 /// Meanings of a condition type with the statuses True and False.
-type Meaning = (Says, Says);
+type Meaning = (Report, Report);
 
 /// The whole state that was asked for is there.
-const STATE: Meaning = (Says::Done, Says::Working);
+const STATE: Meaning = (Report::Done, Report::Working);
 /// An aspect of it is there; it may not be needed.
-const ASPECT: Meaning = (Says::Done, Says::Waiting);
+const ASPECT: Meaning = (Report::Done, Report::Waiting);
 /// A part of it is there.
-const PART: Meaning = (Says::Nothing, Says::Lacking);
+const PART: Meaning = (Report::Nothing, Report::Lacking);
 /// The spec is accepted; a rejection needs a change of the object or of an object that it references.
-const ACCEPTANCE: Meaning = (Says::Done, Says::Wrong(FailureClass::Configuration));
+const ACCEPTANCE: Meaning = (Report::Done, Report::Wrong(FailureClass::Configuration));
 /// A step on the way: True is not the end of it.
-const STEP: Meaning = (Says::Nothing, Says::Waiting);
+const STEP: Meaning = (Report::Nothing, Report::Waiting);
 /// A check on the way: True is not the end of it, False needs a change.
-const CHECK: Meaning = (Says::Nothing, Says::Wrong(FailureClass::Configuration));
+const CHECK: Meaning = (Report::Nothing, Report::Wrong(FailureClass::Configuration));
 /// A check of what the object says.
-const CORRECTNESS: Meaning = (Says::Correct, Says::Wrong(FailureClass::Configuration));
+const CORRECTNESS: Meaning = (Report::Correct, Report::Wrong(FailureClass::Configuration));
 /// The end of a task: False is the end without success, as in Tekton and Knative.
-const END: Meaning = (Says::Ended, Says::Over(FailureClass::Job));
+const END: Meaning = (Report::Ended, Report::Over(FailureClass::Job));
 /// Abnormal when True, for good.
-const FAILURE: Meaning = (Says::Over(FailureClass::Other), Says::Nothing);
+const FAILURE: Meaning = (Report::Over(FailureClass::Other), Report::Nothing);
 /// Abnormal when True, for now.
-const ABNORMAL: Meaning = (Says::Wrong(FailureClass::Other), Says::Nothing);
+const ABNORMAL: Meaning = (Report::Wrong(FailureClass::Other), Report::Nothing);
 /// Abnormal when True, because of the spec.
-const REJECTION: Meaning = (Says::Wrong(FailureClass::Configuration), Says::Nothing);
+const REJECTION: Meaning = (Report::Wrong(FailureClass::Configuration), Report::Nothing);
 /// Work in hand when True.
-const PROGRESS: Meaning = (Says::Working, Says::Nothing);
+const PROGRESS: Meaning = (Report::Working, Report::Nothing);
 /// Stands still by choice when True.
-const STANDSTILL: Meaning = (Says::Still, Says::Nothing);
+const STANDSTILL: Meaning = (Report::Still, Report::Nothing);
 
 /// The condition types whose meaning is common across controllers, sorted. A name that means different things to
 /// different controllers is left out: no verdict is better than a wrong one.
@@ -160,19 +160,19 @@ static MEANINGS: WordTable<Meaning> = WordTable::new(&[
 const ENDS: &[&str] = &["Complete", "Completed", "Done", "Finished"];
 
 /// What a condition of a common type says.
-pub(super) fn of(condition: &Condition<'_>) -> Option<Says> {
+pub(super) fn of(condition: &Condition<'_>) -> Option<Report> {
     let first = condition.first_letter()?;
     let meaning = *MEANINGS.find(first, |known| condition.is_type(known))?;
     // Operators made with Ansible: the play runs.
     if condition.is("Running", Truth::True) && condition.is_message("Running reconciliation") {
-        return Some(Says::Working);
+        return Some(Report::Working);
     }
     Some(with_reason(with_truth(meaning, condition.truth), condition))
 }
 
 /// What a condition of a compound type says, by its last word. `kind` is that of its object: `ClientReady` is all that
 /// a KeycloakClient says, and a part of anything else.
-pub(super) fn of_compound(condition: &Condition<'_>, kind: &[u8]) -> Option<Says> {
+pub(super) fn of_compound(condition: &Condition<'_>, kind: &[u8]) -> Option<Report> {
     let type_ = condition.type_text();
     // `example.com/DatabaseReady`
     let type_ = type_.rsplit('/').next()?;
@@ -198,14 +198,14 @@ pub(super) fn of_compound(condition: &Condition<'_>, kind: &[u8]) -> Option<Says
     }
     // `PartiallyReady`: what is there is not all.
     if is_one_of(first, &["partial", "partially"]) {
-        return Some(if condition.is_true() { Says::Waiting } else { Says::Nothing });
+        return Some(if condition.is_true() { Report::Waiting } else { Report::Nothing });
     }
     let meaning = if is_one_of(last, PARTS) {
         let subject = type_.len().checked_sub(last.len()).and_then(|end| type_.as_bytes().get(..end))?;
         if before.iter().any(is_change) {
             return None;
         }
-        if ends_with_word(kind, subject) { ASPECT } else { (Says::Part, Says::Lacking) }
+        if ends_with_word(kind, subject) { ASPECT } else { (Report::Part, Report::Lacking) }
     } else if phrase.ends_in_failure() {
         ABNORMAL
     } else {
@@ -297,59 +297,59 @@ fn spelled_out(condition: &Condition<'_>) -> Text {
     })
 }
 
-fn with_truth((when_true, when_false): Meaning, truth: Truth) -> Says {
+fn with_truth((when_true, when_false): Meaning, truth: Truth) -> Report {
     match truth {
         Truth::True => when_true,
         Truth::False => when_false,
         // If False is abnormal, Unknown means that the controller is still reconciling.
-        Truth::Unknown if when_true == Says::Working => Says::Waiting,
-        Truth::Unknown if when_false == Says::Nothing => Says::Nothing,
-        Truth::Unknown if matches!(when_false, Says::Waiting | Says::Lacking) => when_false,
-        Truth::Unknown => Says::Working,
+        Truth::Unknown if when_true == Report::Working => Report::Waiting,
+        Truth::Unknown if when_false == Report::Nothing => Report::Nothing,
+        Truth::Unknown if matches!(when_false, Report::Waiting | Report::Lacking) => when_false,
+        Truth::Unknown => Report::Working,
     }
 }
 
 /// The meaning with what the reason adds: a state that is not there may have failed, or stand still, and a refusal may
 /// be none yet.
-fn with_reason(says: Says, condition: &Condition<'_>) -> Says {
-    match says {
-        Says::Working | Says::Waiting | Says::Lacking if condition.is_false() => {
+fn with_reason(report: Report, condition: &Condition<'_>) -> Report {
+    match report {
+        Report::Working | Report::Waiting | Report::Lacking if condition.is_false() => {
             if condition.reports_failure() {
-                Says::Wrong(FailureClass::Other)
+                Report::Wrong(FailureClass::Other)
             } else if condition.has_reason(names_standstill) {
-                Says::Still
+                Report::Still
             } else {
-                says
+                report
             }
         }
         // `InstallPlanPending` with the reason `RequiresApproval`.
-        Says::Working if condition.is_true() && condition.has_reason(names_standstill) => Says::Still,
+        Report::Working if condition.is_true() && condition.has_reason(names_standstill) => Report::Still,
         // As Deployments have it: `Progressing` with the reason `NewReplicaSetAvailable`.
-        Says::Working if condition.is_true() && condition.has_reason(names_success) => Says::Part,
-        Says::Nothing if condition.is_false() && condition.is_type("Progressing") => {
-            if condition.has_reason(names_failure) { Says::Wrong(FailureClass::Other) } else { says }
+        Report::Working if condition.is_true() && condition.has_reason(names_success) => Report::Part,
+        Report::Nothing if condition.is_false() && condition.is_type("Progressing") => {
+            if condition.has_reason(names_failure) { Report::Wrong(FailureClass::Other) } else { report }
         }
         // `Paused` with the reason `PausedIOError`.
-        Says::Still if condition.is_true() && condition.has_reason(names_failure) => {
-            Says::Wrong(FailureClass::Other)
+        Report::Still if condition.is_true() && condition.has_reason(names_failure) => {
+            Report::Wrong(FailureClass::Other)
         }
         // `Complete` with the reason `JobFailed`, `Accepted` with the reason `InvalidParameters`.
-        Says::Done | Says::Ended if condition.is_true() && condition.has_reason(names_failure) => {
+        Report::Done | Report::Ended if condition.is_true() && condition.has_reason(names_failure) => {
             if ENDS.iter().any(|end| condition.is_type(end)) {
-                Says::Over(FailureClass::Job)
+                Report::Over(FailureClass::Job)
             } else {
-                Says::Wrong(FailureClass::Other)
+                Report::Wrong(FailureClass::Other)
             }
         }
         // `NotReady` is what is left to do, unless its reason is a failure.
-        Says::Working if condition.is("NotReady", Truth::True) && condition.has_reason(names_failure) => {
-            Says::Wrong(FailureClass::Other)
+        Report::Working if condition.is("NotReady", Truth::True) && condition.has_reason(names_failure) => {
+            Report::Wrong(FailureClass::Other)
         }
-        Says::Wrong(_) if is_pending(condition) || condition.is_retried() => Says::Working,
-        Says::Wrong(_) | Says::Over(_) if condition.is_false() && condition.has_reason(names_work) => {
-            Says::Working
+        Report::Wrong(_) if is_pending(condition) || condition.is_retried() => Report::Working,
+        Report::Wrong(_) | Report::Over(_) if condition.is_false() && condition.has_reason(names_work) => {
+            Report::Working
         }
-        _ => says,
+        _ => report,
     }
 }
 

@@ -237,7 +237,7 @@ fn observed_generation(context: &Context<'_, '_>) -> Option<i64> {
 fn standard_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
     let mut standard = Standard::default();
     for condition in context.conditions().iter() {
-        standard.hear(&condition);
+        standard.record(&condition);
     }
     standard.verdict(context)
 }
@@ -251,7 +251,7 @@ struct Standard<'a> {
 
 impl<'a> Standard<'a> {
     /// Whether it is one of them, True or not.
-    fn hear(&mut self, condition: &Condition<'a>) -> bool {
+    fn record(&mut self, condition: &Condition<'a>) -> bool {
         let slot = if condition.is_type(STALLED) {
             &mut self.stalled
         } else if condition.is_type(RECONCILING) {

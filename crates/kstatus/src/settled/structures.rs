@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::context::{Condition, Context, Truth, whole_number};
-use super::meanings::{self, Says};
+use super::meanings::{self, Report};
 use super::phases::{Phases, summary};
 use super::vocabulary::{self, Phrase, Sense, is_one_of};
 use super::words::{WordSet, WordTable, words};
@@ -71,12 +71,12 @@ impl<'a> Counts<'a> {
 }
 
 /// What a part of a status says.
-enum Said<'a> {
+enum Reported<'a> {
     Word(Cow<'a, str>),
     By(Condition<'a>),
 }
 
-impl fmt::Display for Said<'_> {
+impl fmt::Display for Reported<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Word(word) => f.write_str(word),
@@ -88,7 +88,7 @@ impl fmt::Display for Said<'_> {
 /// The worst of the members of an object.
 struct Member<'a> {
     sense: Sense,
-    said: Said<'a>,
+    reported: Reported<'a>,
     /// The field that holds the members.
     key: Cow<'a, str>,
     name: Option<Cow<'a, str>>,
@@ -165,10 +165,11 @@ impl<'a> Structures<'a> {
             let has_states = has_members(&key, &phrase);
             for element in value.elements() {
                 let part = Part::of(element);
-                let said = if has_states { part.report(context) } else { part.conditions_report(context) };
-                if let Some((sense, said)) = said {
+                let reported =
+                    if has_states { part.report(context) } else { part.conditions_report(context) };
+                if let Some((sense, reported)) = reported {
                     let name = part.name.and_then(Node::as_str).filter(|name| !name.is_empty());
-                    self.add_member(Member { sense, said, key: key.clone(), name });
+                    self.add_member(Member { sense, reported, key: key.clone(), name });
                 }
             }
             return;
@@ -176,14 +177,14 @@ impl<'a> Structures<'a> {
         let part = Part::of(value);
         if has_members(&key, &phrase) && part.word().is_none() && part.conditions.is_none() {
             for (name, member) in value.members() {
-                if let Some((sense, said)) = Part::of(member).report(context) {
-                    self.add_member(Member { sense, said, key: key.clone(), name: Some(name) });
+                if let Some((sense, reported)) = Part::of(member).report(context) {
+                    self.add_member(Member { sense, reported, key: key.clone(), name: Some(name) });
                 }
             }
         } else if is_of_now {
             // `jobStatus: {state: FAILING}`, `conditionStatus: {conditions: []}`
-            if let Some((sense, said)) = part.conditions_report(context) {
-                self.add_member(Member { sense, said, key, name: None });
+            if let Some((sense, reported)) = part.conditions_report(context) {
+                self.add_member(Member { sense, reported, key, name: None });
             } else if let Some(text) = part.word() {
                 self.has_strange_word |= !self.words.add(key, text, kind);
             }
@@ -326,11 +327,11 @@ impl<'a> Structures<'a> {
             if is_lagging && is_any_latest {
                 continue;
             }
-            let says = if is_lagging { Some(Says::Working) } else { meanings::of(&condition) };
-            let slot = match says {
-                Some(Says::Over(_) | Says::Wrong(_)) => &mut refused,
-                Some(Says::Working | Says::Waiting | Says::Lacking) => &mut working,
-                Some(Says::Done | Says::Ended) => &mut done,
+            let report = if is_lagging { Some(Report::Working) } else { meanings::of(&condition) };
+            let slot = match report {
+                Some(Report::Over(_) | Report::Wrong(_)) => &mut refused,
+                Some(Report::Working | Report::Waiting | Report::Lacking) => &mut working,
+                Some(Report::Done | Report::Ended) => &mut done,
                 _ => continue,
             };
             slot.get_or_insert(condition);
@@ -397,10 +398,10 @@ fn capitalized(before: &str, key: &str) -> String {
 
 impl Member<'_> {
     fn verdict(&self, status: Status) -> Verdict {
-        let (key, said) = (&self.key, &self.said);
+        let (key, reported) = (&self.key, &self.reported);
         let message = match &self.name {
-            Some(name) => text!("status.{key}: {name} is {said}"),
-            None => text!("status.{key}: one is {said}"),
+            Some(name) => text!("status.{key}: {name} is {reported}"),
+            None => text!("status.{key}: one is {reported}"),
         };
         let reason = match self.sense {
             Sense::Wrong => "MemberFailed",
@@ -462,48 +463,48 @@ impl<'a> Part<'a> {
     }
 
     /// What it reports of itself: conditions, a word, or whether it is healthy.
-    fn report(&self, context: &Context<'_, 'a>) -> Option<(Sense, Said<'a>)> {
-        if let Some(said) = self.conditions_report(context) {
-            return Some(said);
+    fn report(&self, context: &Context<'_, 'a>) -> Option<(Sense, Reported<'a>)> {
+        if let Some(reported) = self.conditions_report(context) {
+            return Some(reported);
         }
         let mut words = texts([self.phase, self.state, self.status, self.health]);
         let word =
-            words.find_map(|word| vocabulary::sense(&word).map(|(_, sense)| (sense, Said::Word(word))));
+            words.find_map(|word| vocabulary::sense(&word).map(|(_, sense)| (sense, Reported::Word(word))));
         word.or_else(|| match self.healthy.or(self.ready)?.as_bool()? {
-            true => Some((Sense::Done, Said::Word("ready".into()))),
-            false if self.healthy.is_some() => Some((Sense::Wrong, Said::Word("not healthy".into()))),
-            false => Some((Sense::Working, Said::Word("not ready".into()))),
+            true => Some((Sense::Done, Reported::Word("ready".into()))),
+            false if self.healthy.is_some() => Some((Sense::Wrong, Reported::Word("not healthy".into()))),
+            false => Some((Sense::Working, Reported::Word("not ready".into()))),
         })
     }
 
     /// The worst that its conditions report.
-    fn conditions_report(&self, context: &Context<'_, 'a>) -> Option<(Sense, Said<'a>)> {
+    fn conditions_report(&self, context: &Context<'_, 'a>) -> Option<(Sense, Reported<'a>)> {
         let conditions = self.conditions.filter(|list| list.kind() == Kind::List)?;
         let mut worst: Option<(Sense, Condition<'a>)> = None;
         for condition in conditions.elements().filter_map(Condition::elsewhere) {
             if context.is_lagging(&condition) {
                 continue;
             }
-            let says = match condition.truth {
-                Truth::True if condition.is_type("Ready") => Some(Says::Done),
+            let report = match condition.truth {
+                Truth::True if condition.is_type("Ready") => Some(Report::Done),
                 _ if condition.is_type("Ready") && condition.is_false() && condition.reports_failure() => {
-                    Some(Says::Wrong(FailureClass::Other))
+                    Some(Report::Wrong(FailureClass::Other))
                 }
-                _ if condition.is_type("Ready") => Some(Says::Waiting),
+                _ if condition.is_type("Ready") => Some(Report::Waiting),
                 _ => meanings::of(&condition),
             };
-            let sense = match says {
-                Some(Says::Over(_) | Says::Wrong(_)) => Sense::Wrong,
-                Some(Says::Working | Says::Waiting | Says::Lacking) => Sense::Working,
-                Some(Says::Done | Says::Ended) => Sense::Done,
-                Some(Says::Still) => Sense::Still,
+            let sense = match report {
+                Some(Report::Over(_) | Report::Wrong(_)) => Sense::Wrong,
+                Some(Report::Working | Report::Waiting | Report::Lacking) => Sense::Working,
+                Some(Report::Done | Report::Ended) => Sense::Done,
+                Some(Report::Still) => Sense::Still,
                 _ => continue,
             };
             if worst.as_ref().is_none_or(|(known, _)| rank(sense) > rank(*known)) {
                 worst = Some((sense, condition));
             }
         }
-        worst.map(|(sense, condition)| (sense, Said::By(condition)))
+        worst.map(|(sense, condition)| (sense, Reported::By(condition)))
     }
 }
 
