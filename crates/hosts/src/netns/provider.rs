@@ -76,6 +76,12 @@ impl Options {
             timing: Timing::default(),
         }
     }
+
+    /// Where hosts reach the machine: an address of their bridge, which it has while there are hosts.
+    #[must_use]
+    pub const fn gateway(&self) -> Ipv4Addr {
+        Network::gateway_of(self.subnet)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -327,11 +333,7 @@ impl NetnsProvider {
             None => {}
         }
         Self::check()?;
-        let grant = Grant {
-            node: request.desired.node_name.clone(),
-            host: None,
-            endpoint: request.desired.endpoint.clone(),
-        };
+        let grant = Grant::of(&request.desired);
         let nonce = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
         let nonce = nonce.split('-').next().unwrap_or_default().to_owned();
         let image = text(&request.desired.config, "image");
@@ -467,6 +469,10 @@ impl NetnsProvider {
             if error.is_disk_full() { Ok(()) } else { Err(error) }
         })?;
         self.tear_down(key, &record.grant).await?;
+        // The bridge goes with the last host. One that is created at this moment is begun anew.
+        if self.records.keys()?.is_empty() {
+            self.network.stop().await?;
+        }
         Ok(Progress::Done)
     }
 

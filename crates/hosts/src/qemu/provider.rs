@@ -100,9 +100,12 @@ impl From<QemuError> for ProviderError {
     }
 }
 
-/// What a machine boots with.
+/// What a machine boots with. It is recorded before the process is started, which has the number in its arguments: whether a process boots what is
+/// recorded is read from the process.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 struct Boot {
+    #[serde(default)]
+    number: u64,
     image: String,
     asked: Asked,
 }
@@ -183,14 +186,32 @@ impl QemuProvider {
     /// The processes of a machine.
     #[must_use]
     pub fn processes(&self, key: &HostKey) -> Vec<i32> {
-        let mark = self.mark(key.as_str());
+        self.running(key.as_str()).into_iter().map(|(process, _)| process).collect()
+    }
+
+    /// The processes of a machine, with their arguments.
+    fn running(&self, key: &str) -> Vec<(i32, Vec<String>)> {
+        let mark = self.mark(key);
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let has_mark = |number: &i32| {
+        let arguments = |number: i32| {
             let line = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-            line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+            let words = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+            let words: Vec<String> = words.collect();
+            words.contains(&mark).then_some((number, words))
         };
-        numbers.filter(has_mark).collect()
+        numbers.filter_map(arguments).collect()
+    }
+
+    /// Whether one process runs, and boots what is recorded. After a crash it may be another boot, or none.
+    fn is_booted(&self, record: &Record) -> bool {
+        let running = self.running(&record.key);
+        matches!(running.as_slice(), [(_, words)] if words.contains(&kernel_arguments(record.boot.number)))
+    }
+
+    /// What a boot reports.
+    fn state_log(&self, key: &str, boot: u64) -> PathBuf {
+        self.path(key).join(format!("state-{boot}.log"))
     }
 
     /// Everything that exists of machines: directories.
@@ -224,9 +245,11 @@ impl QemuProvider {
         let base = fs::read(&initrd).map_err(|_| QemuError::NoImage(record.boot.image.clone()))?;
         let seed = directory.join("initrd");
         layout::write(&seed, 0o600, &[base, seed_of(record)].concat())?;
-        let state = directory.join("state.log");
-        // QEMU truncates it some time later.
-        let _best_effort = fs::remove_file(&state);
+        // Of earlier boots, and of this one if its power was cut.
+        for boot in record.boot.number.saturating_sub(1)..=record.boot.number {
+            let _best_effort = fs::remove_file(self.state_log(&record.key, boot));
+        }
+        let state = self.state_log(&record.key, record.boot.number);
         let mut words = self.options.qemu.iter();
         let program = words.next().cloned().unwrap_or_default();
         let mut command = Command::new(&program);
@@ -236,7 +259,7 @@ impl QemuProvider {
         command.arg("-serial").arg(self.mark(&record.key));
         command.arg("-serial").arg(format!("file:{}", state.display()));
         command.arg("-kernel").arg(image.join("vmlinuz")).arg("-initrd").arg(&seed);
-        command.args(["-append", "console=ttyS0 quiet panic=1 rdinit=/init"]);
+        command.args(["-append", &kernel_arguments(record.boot.number)]);
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().map(drop).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => QemuError::NoQemu(program),
@@ -245,8 +268,8 @@ impl QemuProvider {
     }
 
     /// What a machine has reported since it booted.
-    fn state(&self, key: &str) -> Option<State> {
-        let text = fs::read(self.path(key).join("state.log")).ok()?;
+    fn state(&self, record: &Record) -> Option<State> {
+        let text = fs::read(self.state_log(&record.key, record.boot.number)).ok()?;
         let text = String::from_utf8_lossy(&text);
         let complete = text.get(..text.rfind('\n')?)?;
         let line = complete.lines().rev().find_map(|line| line.trim().strip_prefix("SETTLED-STATE "))?;
@@ -277,7 +300,7 @@ impl QemuProvider {
         if !self.options.images.join(&image).join("vmlinuz").is_file() {
             return Err(QemuError::NoImage(image));
         }
-        let grant = Grant { node: desired.node_name.clone(), host: None, endpoint: desired.endpoint.clone() };
+        let grant = Grant::of(desired);
         let nonce = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
         let asked = Asked {
             versions: desired.versions.clone(),
@@ -299,7 +322,7 @@ impl QemuProvider {
                 is_isolated: false,
             },
             kubeconfig: String::new(),
-            boot: Boot { image, asked },
+            boot: Boot { number: 1, image, asked },
             previous: None,
             failed: None,
             grant,
@@ -309,14 +332,12 @@ impl QemuProvider {
         let built = async {
             self.set(&record)?;
             record.kubeconfig = self.credentials.issue(&record.grant).await?;
-            self.start(&record)?;
             record.phase = Phase::Running;
-            Ok::<(), QemuError>(self.set(&record)?)
+            self.set(&record)?;
+            self.start(&record)
         };
         if let Err(error) = built.await {
-            let grant =
-                Grant { node: desired.node_name.clone(), host: None, endpoint: desired.endpoint.clone() };
-            if let Err(left) = self.tear_down(key, &grant).await {
+            if let Err(left) = self.tear_down(key, &Grant::of(desired)).await {
                 tracing::warn!(%key, error = %left, "a machine that was not created is not removed yet");
             }
             return Err(error);
@@ -334,12 +355,14 @@ impl QemuProvider {
             return Ok(Observed::Absent);
         }
         let is_booting = if record.previous.is_some() { HostState::Updating } else { HostState::Creating };
-        let reported = self.state(key);
+        let is_booted = self.is_booted(&record);
+        let reported = self.state(&record).filter(|_| is_booted);
         let mut state = match record.phase {
             Phase::Deleting => HostState::Deleting,
             Phase::Creating => HostState::Creating,
-            Phase::Running if self.processes(&HostKey::new(key)).is_empty() => {
-                // Its power was cut.
+            Phase::Running if !is_booted => {
+                // Its power was cut, or whoever has recorded a boot has ended before it.
+                self.stop(key).await?;
                 self.start(&record)?;
                 is_booting
             }
@@ -352,9 +375,9 @@ impl QemuProvider {
         if let (HostState::Failed(message), Some(previous)) = (&state, record.previous.take()) {
             let message = format!("{message}; {} boots again", previous.asked.versions.kubelet);
             record.failed = Some(Failed { attempt: record.boot.asked.attempt, message });
-            record.boot = previous;
-            self.stop(key).await?;
+            record.boot = Boot { number: record.boot.number + 1, ..previous };
             self.set(&record)?;
+            self.stop(key).await?;
             self.start(&record)?;
             state = HostState::Updating;
         }
@@ -397,10 +420,11 @@ impl QemuProvider {
             return Err(QemuError::Failed(QemuError::NoImage(boot.image).to_string()));
         }
         boot.asked.attempt = request.generation;
+        boot.number += 1;
         record.previous = Some(std::mem::replace(&mut record.boot, boot));
         record.failed = None;
         self.set(&record)?;
-        // A later process finds it stopped, and starts it.
+        // A later process finds another boot, or none, and starts this one.
         self.stop(key).await?;
         self.start(&record)?;
         Ok(Progress::Pending { retry_after: BOOT })
@@ -424,6 +448,11 @@ impl QemuProvider {
         self.tear_down(key, &grant).await?;
         Ok(Progress::Done)
     }
+}
+
+/// The arguments of the kernel, with the number of the boot.
+fn kernel_arguments(boot: u64) -> String {
+    format!("console=ttyS0 quiet panic=1 rdinit=/init settled.boot={boot}")
 }
 
 /// The address that QEMU's user network gives each machine.
