@@ -1,6 +1,6 @@
 //! Hosts in network namespaces with the embedded API server and the controllers in one process: `namespaces MACHINES REPLICAS` creates MACHINES Machines
-//! and a MachineSet with REPLICAS, and prints one line of JSON with the seconds until all Machines are ready. Linux, as root. It is the agent of its hosts,
-//! too: `namespaces agent …`.
+//! and a MachineSet with REPLICAS, and prints one line of JSON with the seconds until all Machines are ready. Linux, as root: exit code 3 if this machine cannot
+//! have such hosts. It is the agent of its hosts, too: `namespaces agent …`.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}
@@ -9,14 +9,17 @@ fn main() {}
 fn main() -> Result<std::process::ExitCode, linux::Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.split_first() {
-        Some((first, rest)) if first == "agent" => Ok(settled_hosts::agent::main(rest.iter().cloned())),
-        _ => linux::measure(&words).map(|()| std::process::ExitCode::SUCCESS),
+        Some((first, rest)) if first == "agent" => {
+            Ok(settled_hosts::agent::main(rest.iter().map(Into::into)))
+        }
+        _ => linux::run(&words),
     }
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
     use std::io::Write as _;
+    use std::process::ExitCode;
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
@@ -35,12 +38,23 @@ mod linux {
     pub(super) type Failure = Box<dyn std::error::Error>;
 
     const LIMIT: Duration = Duration::from_secs(60);
+    /// Exit code if this machine cannot have such hosts.
+    const UNAVAILABLE: u8 = 3;
+
+    pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
+        match NetnsProvider::check() {
+            Ok(()) => measure(words).map(|()| ExitCode::SUCCESS),
+            Err(missing) => {
+                writeln!(std::io::stderr(), "{missing}")?;
+                Ok(ExitCode::from(UNAVAILABLE))
+            }
+        }
+    }
 
     #[tokio::main]
-    pub(super) async fn measure(words: &[String]) -> Result<(), Failure> {
+    async fn measure(words: &[String]) -> Result<(), Failure> {
         let number = |index: usize, default: usize| words.get(index).map_or(Ok(default), |word| word.parse());
         let (machines, replicas) = (number(0, 1)?, number(1, 3)?);
-        NetnsProvider::check()?;
         let directory = tempfile::tempdir()?;
         let program = std::env::current_exe()?.to_string_lossy().into_owned();
         let options = Options::new(directory.path(), vec![program, "agent".to_owned()]);

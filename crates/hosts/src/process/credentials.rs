@@ -17,31 +17,40 @@ const REVOKE: Duration = Duration::from_secs(5);
 
 type Sign = dyn Fn(&LocalServer, &str, &Grant) -> Result<String, Box<dyn Error + Send + Sync>> + Send + Sync;
 
-/// Credentials for Clusters whose control plane is a process. Agents reach it at the address of this machine on the bridge of the hosts.
+/// How hosts reach the API servers of this machine.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Route {
+    /// By a bridge, on which this machine has this address.
+    Bridge(Ipv4Addr),
+    /// By a network of a virtual machine, whose address this is for the loopback of this machine.
+    Loopback(Ipv4Addr),
+}
+
+/// Credentials for Clusters whose control plane is a process.
 #[derive(Clone)]
 pub struct ProcessCredentials {
     processes: Arc<ProcessProvider>,
-    gateway: Ipv4Addr,
+    route: Route,
     sign: Arc<Sign>,
 }
 
 impl fmt::Debug for ProcessCredentials {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ProcessCredentials").field("gateway", &self.gateway).finish_non_exhaustive()
+        formatter.debug_struct("ProcessCredentials").field("route", &self.route).finish_non_exhaustive()
     }
 }
 
 impl ProcessCredentials {
-    /// With the processes, the address where hosts reach them, and a function that makes the kubeconfig of an agent for a server at a URL.
+    /// With the processes, how hosts reach them, and a function that makes the kubeconfig of an agent for a server at a URL.
     pub fn new(
         processes: Arc<ProcessProvider>,
-        gateway: Ipv4Addr,
+        route: Route,
         sign: impl Fn(&LocalServer, &str, &Grant) -> Result<String, Box<dyn Error + Send + Sync>>
         + Send
         + Sync
         + 'static,
     ) -> Self {
-        Self { processes, gateway, sign: Arc::new(sign) }
+        Self { processes, route, sign: Arc::new(sign) }
     }
 
     fn server(&self, grant: &Grant) -> Result<Option<LocalServer>, CredentialsError> {
@@ -55,7 +64,11 @@ impl ProcessCredentials {
     async fn signed(&self, server: LocalServer) -> Result<Signed, CredentialsError> {
         let connected = Connector::default().connect(&server.kubeconfig).await;
         let client = connected.map_err(|error| CredentialsError::Sign(Box::new(error)))?;
-        let url = format!("https://{}:{}", self.gateway, server.port);
+        let host = match self.route {
+            Route::Loopback(_) if !server.is_on_loopback => server.advertise_address.clone(),
+            Route::Bridge(address) | Route::Loopback(address) => address.to_string(),
+        };
+        let url = format!("https://{host}:{}", server.port);
         let sign = self.sign.clone();
         Ok(Signed::new(client, move |grant| sign(&server, &url, grant)))
     }
@@ -66,10 +79,11 @@ impl ProcessCredentials {
             let reason = "its control plane is no ProcessMachine of this machine that serves";
             return Err(refused(reason.to_owned()));
         };
-        if !server.listens_for_hosts {
+        if let Route::Bridge(address) = self.route
+            && !server.is_on_bridge
+        {
             return Err(refused(format!(
-                "its API server does not listen at {}, since it was started without root: end it, and run the command again as root",
-                self.gateway
+                "its API server does not listen at {address}, since it was started without root: end it, and run the command again as root"
             )));
         }
         self.signed(server).await?.issue(grant).await

@@ -10,7 +10,7 @@ mod provider;
 mod record;
 mod server;
 
-pub use credentials::ProcessCredentials;
+pub use credentials::{ProcessCredentials, Route};
 pub use node::SelfNode;
 pub use programs::Programs;
 pub use provider::{API_VERSION, KIND, LocalServer, ProcessProvider};

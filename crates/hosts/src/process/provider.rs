@@ -54,10 +54,14 @@ pub struct LocalServer {
     pub data: PathBuf,
     /// The administrator's kubeconfig.
     pub kubeconfig: String,
+    /// The address by which others reach it.
+    pub advertise_address: String,
     /// Its port.
     pub port: u16,
-    /// Whether it listens where hosts on a bridge of this machine reach it.
-    pub listens_for_hosts: bool,
+    /// Whether it listens at the address of this machine on the bridge of hosts.
+    pub is_on_bridge: bool,
+    /// Whether it listens on the loopback interface.
+    pub is_on_loopback: bool,
 }
 
 fn failed(what: &str, error: &io::Error) -> ProviderError {
@@ -95,12 +99,15 @@ impl ProcessProvider {
         for host in HostDirectory::all(&self.root)? {
             let Some(record) = host.read()?.filter(|record| record.cluster == cluster) else { continue };
             let Some(kubeconfig) = kubeconfig(&host, &record)? else { continue };
-            let is_everywhere = record.address.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
+            let is = |test: fn(&IpAddr) -> bool| record.address.parse().is_ok_and(|address| test(&address));
+            let is_everywhere = is(IpAddr::is_unspecified);
             return Ok(Some(LocalServer {
                 data: host.data(),
                 kubeconfig,
                 port: record.port,
-                listens_for_hosts: is_everywhere || record.host_address.is_some(),
+                is_on_bridge: is_everywhere || record.host_address.is_some(),
+                is_on_loopback: is_everywhere || is(IpAddr::is_loopback) || record.address == "localhost",
+                advertise_address: record.advertise_address,
             }));
         }
         Ok(None)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,9 @@ use crate::agent::{Asked, Credentials, CredentialsError, Failed, Grant, Layout, 
 pub const API_VERSION: &str = "qemu.hosts.settled.dev/v1alpha1";
 /// `kind` of the configuration.
 pub const KIND: &str = "QemuMachine";
+
+/// Where machines reach the loopback of the machine that they run on.
+pub const HOST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
 const RUNTIME: &str = "container-runtime";
 const KUBELET: &str = "kubelet";

@@ -1,4 +1,4 @@
-//! Providers that this program has. All plan and validate; those of hosts on this machine also create them.
+//! Providers that this program has: all plan and validate, and those of hosts on this machine also create them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,37 +16,18 @@ pub(super) fn planners() -> Result<Registry, CommandError> {
     let simulated = SimulatedProvider::new(Shared::default(), Clock::system(), Latency::CLOUD);
     let mut all: Vec<Arc<dyn Provider>> = vec![Arc::new(simulated), Arc::new(SshPlanner)];
     let nowhere = Path::new("/nonexistent");
-    all.extend(local(nowhere, nowhere)?.all());
+    all.extend(hosts(nowhere, nowhere)?);
     Registry::new(all)
         .map_err(|error| CommandError::input_error("cannot read the schema of a provider", error))
 }
 
 /// The providers of hosts on this machine: their directories are below this one.
-pub(super) fn hosts(directory: &Path, programs: &Path) -> Result<Vec<Arc<dyn Provider>>, CommandError> {
-    Ok(local(directory, programs)?.creating)
-}
-
-/// The providers of hosts on this machine.
-#[derive(Default)]
-struct Local {
-    /// Those that create hosts for `settled cluster create`.
-    creating: Vec<Arc<dyn Provider>>,
-    /// Those that need more than a state directory, such as images.
-    planning: Vec<Arc<dyn Provider>>,
-}
-
-impl Local {
-    fn all(self) -> impl Iterator<Item = Arc<dyn Provider>> {
-        self.creating.into_iter().chain(self.planning)
-    }
-}
-
 #[cfg(target_os = "linux")]
-fn local(directory: &Path, programs: &Path) -> Result<Local, CommandError> {
+pub(super) fn hosts(directory: &Path, programs: &Path) -> Result<Vec<Arc<dyn Provider>>, CommandError> {
     use settled_apiserver::auth::{Certificates, User};
     use settled_hosts::agent::Grant;
     use settled_hosts::netns::{self, NetnsProvider};
-    use settled_hosts::process::{ProcessCredentials, ProcessProvider, Programs};
+    use settled_hosts::process::{ProcessCredentials, ProcessProvider, Programs, Route};
     use settled_hosts::qemu::{self, QemuProvider};
 
     let program = std::env::current_exe()
@@ -61,22 +42,23 @@ fn local(directory: &Path, programs: &Path) -> Result<Local, CommandError> {
         processes = processes.with_host_address(gateway);
     }
     let processes = Arc::new(processes);
-    let credentials = ProcessCredentials::new(processes.clone(), gateway, |server, url, grant| {
-        let certificates = Certificates::in_directory(&server.data.join("pki"), &Default::default())?;
-        Ok(certificates.kubeconfig(url, &User::new(grant.user(), [Grant::GROUP]))?)
-    });
-    let credentials = Arc::new(credentials);
+    let credentials = |route| {
+        let made = ProcessCredentials::new(processes.clone(), route, |server, url, grant| {
+            let certificates = Certificates::in_directory(&server.data.join("pki"), &Default::default())?;
+            Ok(certificates.kubeconfig(url, &User::new(grant.user(), [Grant::GROUP]))?)
+        });
+        Arc::new(made)
+    };
+    let namespaces = NetnsProvider::new(options, credentials(Route::Bridge(gateway)));
     let machines = qemu::Options::new(directory.join("qemu"), directory.join("images"));
-    Ok(Local {
-        creating: vec![processes, Arc::new(NetnsProvider::new(options, credentials.clone()))],
-        planning: vec![Arc::new(QemuProvider::new(machines, credentials))],
-    })
+    let machines = QemuProvider::new(machines, credentials(Route::Loopback(qemu::HOST_ADDRESS)));
+    Ok(vec![processes, Arc::new(namespaces), Arc::new(machines)])
 }
 
 /// Processes and namespaces are those of Linux.
 #[cfg(not(target_os = "linux"))]
-fn local(_directory: &Path, _programs: &Path) -> Result<Local, CommandError> {
-    Ok(Local::default())
+pub(super) fn hosts(_directory: &Path, _programs: &Path) -> Result<Vec<Arc<dyn Provider>>, CommandError> {
+    Ok(Vec::new())
 }
 
 /// Refuses manifests with hosts that this machine cannot have, before anything is created.
