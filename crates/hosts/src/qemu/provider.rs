@@ -1,28 +1,29 @@
 //! The provider of virtual machines: the contract on top of processes of QEMU.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use settled_machines::crds::ConfigSchema;
 use settled_machines::provider::{
     Desired, Host, HostKey, HostState, Observed, Owned, Plan, Progress, Provider, ProviderError, Request,
     Step,
 };
-use settled_machines::types::{ContainerRuntime, ErrorReason, MachineAddress};
+use settled_machines::types::{ErrorReason, MachineAddress};
 use tokio::process::Command;
 
 use super::cpio::Archive;
 use crate::agent::layout::{self, LayoutError, builtin_package, package};
 use crate::agent::{Asked, Credentials, CredentialsError, Failed, Grant, Layout, Settings, State, Timing};
+use crate::local::{self, Creations, IMAGE, KUBELET, REBOOT, text};
 
 /// `apiVersion` of the configuration.
 pub const API_VERSION: &str = "qemu.hosts.settled.dev/v1alpha1";
@@ -32,10 +33,6 @@ pub const KIND: &str = "QemuMachine";
 /// Where machines reach the loopback of the machine that they run on.
 pub const HOST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
-const RUNTIME: &str = "container-runtime";
-const KUBELET: &str = "kubelet";
-const REBOOT: &str = "reboot";
-const IMAGE: &str = "image";
 /// When a machine that boots is worth another look.
 const BOOT: Duration = Duration::from_secs(1);
 
@@ -140,8 +137,7 @@ struct Record {
 pub struct QemuProvider {
     options: Arc<Options>,
     credentials: Arc<dyn Credentials>,
-    /// Machines that this process is creating: others in that phase were cut off.
-    creating: Arc<Mutex<BTreeSet<String>>>,
+    creations: Creations,
 }
 
 impl std::fmt::Debug for QemuProvider {
@@ -150,19 +146,10 @@ impl std::fmt::Debug for QemuProvider {
     }
 }
 
-/// Removes a machine from those that are being created.
-struct Creating<'p>(&'p QemuProvider, String);
-
-impl Drop for Creating<'_> {
-    fn drop(&mut self) {
-        self.0.creating.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
-    }
-}
-
 impl QemuProvider {
     /// A provider with its state in a directory.
     pub fn new(options: Options, credentials: Arc<dyn Credentials>) -> Self {
-        Self { options: Arc::new(options), credentials, creating: Arc::default() }
+        Self { options: Arc::new(options), credentials, creations: Creations::default() }
     }
 
     fn hosts(&self) -> PathBuf {
@@ -306,11 +293,6 @@ impl QemuProvider {
         }
         let grant = Grant::of(desired);
         let nonce = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
-        let asked = Asked {
-            versions: desired.versions.clone(),
-            reboot: text(&desired.config, REBOOT),
-            attempt: request.generation,
-        };
         let mut record = Record {
             key: key.to_owned(),
             phase: Phase::Creating,
@@ -326,7 +308,7 @@ impl QemuProvider {
                 is_isolated: false,
             },
             kubeconfig: String::new(),
-            boot: Boot { number: 1, image, asked },
+            boot: Boot { number: 1, image, asked: local::asked(request) },
             previous: None,
             failed: None,
             grant,
@@ -351,9 +333,7 @@ impl QemuProvider {
 
     async fn observed(&self, key: &str) -> Result<Observed, QemuError> {
         let Some(mut record) = self.record(key)? else { return Ok(Observed::Absent) };
-        if record.phase == Phase::Creating
-            && !self.creating.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
-        {
+        if record.phase == Phase::Creating && !self.creations.contains(key) {
             // The process that created it has ended: begin anew.
             self.tear_down(key, &record.grant).await?;
             return Ok(Observed::Absent);
@@ -407,15 +387,9 @@ impl QemuProvider {
             return Err(QemuError::Failed(failed.message.clone()));
         }
         let mut boot = record.boot.clone();
-        match step.name.as_str() {
-            KUBELET => boot.asked.versions.kubelet.clone_from(&step.argument),
-            REBOOT => boot.asked.reboot.clone_from(&step.argument),
-            IMAGE => boot.image.clone_from(&step.argument),
-            _ => {
-                if let Some(runtime) = &mut boot.asked.versions.container_runtime {
-                    runtime.version.clone_from(&step.argument);
-                }
-            }
+        local::take_step(&mut boot.asked, step);
+        if step.name == IMAGE {
+            boot.image.clone_from(&step.argument);
         }
         if boot == record.boot {
             return Ok(Progress::Done);
@@ -483,10 +457,6 @@ fn seed_of(record: &Record) -> Vec<u8> {
     archive.finish()
 }
 
-fn text(config: &Value, name: &str) -> String {
-    config.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
 impl Provider for QemuProvider {
     fn schema(&self) -> ConfigSchema {
         ConfigSchema {
@@ -501,26 +471,14 @@ impl Provider for QemuProvider {
                         "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$",
                         "description": "Name of an image. Another one is booted in place.",
                     },
-                    REBOOT: {
-                        "type": "string", "maxLength": 63,
-                        "description": "Any value; the machine is rebooted when it changes.",
-                    },
+                    REBOOT: local::reboot_schema("machine"),
                 },
             }),
         }
     }
 
     fn validate(&self, desired: &Desired) -> Vec<String> {
-        let mut errors = Vec::new();
-        if desired.versions.kubelet.is_empty() {
-            errors.push("spec.versions.kubelet: Required value".to_owned());
-        }
-        if desired.versions.control_plane.is_some() {
-            errors.push(
-                "spec.versions.controlPlane: Forbidden: a QEMU machine runs no control plane".to_owned(),
-            );
-        }
-        errors
+        local::validate(desired, "QEMU machine")
     }
 
     fn observe<'a>(&'a self, key: &'a HostKey) -> BoxFuture<'a, Result<Observed, ProviderError>> {
@@ -530,13 +488,8 @@ impl Provider for QemuProvider {
     fn plan(&self, host: &Host, desired: &Desired) -> Plan {
         let fact = |name: &str| host.facts.get(name).map_or("", String::as_str);
         let (is, wanted) = (&host.versions, &desired.versions);
-        let name = |runtime: &Option<ContainerRuntime>| {
-            runtime.as_ref().map_or_else(|| "none".to_owned(), |runtime| runtime.name.clone())
-        };
-        if name(&is.container_runtime) != name(&wanted.container_runtime) {
-            let (is, wanted) = (name(&is.container_runtime), name(&wanted.container_runtime));
-            let reason = format!("the container runtime cannot change from {is} to {wanted}");
-            return Plan::Unsupported { reason };
+        if let Some(refused) = local::refuse_runtime(is, wanted) {
+            return refused;
         }
         let mut steps = Vec::new();
         for field in [IMAGE, REBOOT] {
@@ -545,23 +498,14 @@ impl Provider for QemuProvider {
                 steps.push(Step::new(field, &value));
             }
         }
-        if let (Some(is), Some(wanted)) = (&is.container_runtime, &wanted.container_runtime)
-            && is.version != wanted.version
-        {
-            steps.push(Step::new(RUNTIME, &wanted.version));
-        }
-        if is.kubelet != wanted.kubelet {
-            steps.push(Step::new(KUBELET, &wanted.kubelet));
-        }
+        steps.extend(local::version_steps(is, wanted));
         // Each step boots the machine.
         if steps.is_empty() { Plan::NoOp } else { Plan::InPlace { steps, disruptive: true } }
     }
 
     fn create<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Progress, ProviderError>> {
         async move {
-            let key = request.key.as_str().to_owned();
-            self.creating.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
-            let _creating = Creating(self, key);
+            let _creating = self.creations.begin(request.key.as_str());
             Ok(self.created(request).await?)
         }
         .boxed()
