@@ -457,6 +457,22 @@ impl Server {
         Ok(local)
     }
 
+    /// Also serves the connections of a listener of one's own, such as for an address that the machine gets later. Kubeconfigs do not name it; the
+    /// certificate does if it is one of [`CertificateOptions::names`](crate::auth::CertificateOptions::names).
+    ///
+    /// # Errors
+    /// The listener cannot be used.
+    pub fn listen_on(&self, listener: std::net::TcpListener) -> Result<(), StartError> {
+        let address = listener.local_addr().unwrap_or_else(|_| (Ipv4Addr::UNSPECIFIED, 0).into());
+        let failed = |source| StartError::Listen { address, source };
+        listener.set_nonblocking(true).map_err(failed)?;
+        let listener = TcpListener::from_std(listener).map_err(failed)?;
+        let acceptor = TlsAcceptor::from(self.0.certificates.server_config()?);
+        tracing::info!(address = address.to_string(), "listening");
+        self.0.api.state.lifecycle.spawn(accept(self.0.api.clone(), listener, acceptor));
+        Ok(())
+    }
+
     /// The URL of the server on a loopback port that was free: it listens there from the first call on.
     ///
     /// With [`Server::admin_kubeconfig`] and [`Server::kubeconfig`], any client in any language gets there.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -19,8 +20,10 @@ use settled_apiserver::{Config, Server};
 use settled_hosts::agent::{Credentials, CredentialsError, Grant, Signed, Timing};
 use settled_hosts::netns::{API_VERSION, KIND, NetnsProvider, Options};
 use settled_machines::controllers;
-use settled_machines::crds::definitions;
-use settled_machines::provider::{HostKey, Provider, Registry};
+use settled_machines::crds::{ConfigSchema, definitions};
+use settled_machines::provider::{
+    Desired, Host, HostKey, Observed, Owned, Plan, Progress, Provider, ProviderError, Registry, Request, Step,
+};
 use tokio::task::JoinSet;
 
 pub(crate) const CLUSTER: &str = "cluster.settled.dev/v1alpha1";
@@ -110,6 +113,59 @@ impl Credentials for Offline {
 
     fn revoke<'a>(&'a self, _grant: &'a Grant) -> BoxFuture<'a, Result<(), CredentialsError>> {
         async { Ok(()) }.boxed()
+    }
+}
+
+/// A provider whose next response may be lost.
+pub(crate) struct Lossy<P> {
+    provider: P,
+    is_lost: Arc<AtomicBool>,
+}
+
+impl<P> Lossy<P> {
+    pub(crate) fn new(provider: P, is_lost: &Arc<AtomicBool>) -> Self {
+        Self { provider, is_lost: is_lost.clone() }
+    }
+
+    fn answer(&self, result: Result<Progress, ProviderError>) -> Result<Progress, ProviderError> {
+        match self.is_lost.swap(false, Ordering::Relaxed) {
+            true => Err(ProviderError::Transient("the response was lost".to_owned())),
+            false => result,
+        }
+    }
+}
+
+impl<P: Provider> Provider for Lossy<P> {
+    fn schema(&self) -> ConfigSchema {
+        self.provider.schema()
+    }
+
+    fn observe<'a>(&'a self, key: &'a HostKey) -> BoxFuture<'a, Result<Observed, ProviderError>> {
+        self.provider.observe(key)
+    }
+
+    fn plan(&self, host: &Host, desired: &Desired) -> Plan {
+        self.provider.plan(host, desired)
+    }
+
+    fn create<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Progress, ProviderError>> {
+        async move { self.answer(self.provider.create(request).await) }.boxed()
+    }
+
+    fn apply_step<'a>(
+        &'a self,
+        request: &'a Request,
+        step: &'a Step,
+    ) -> BoxFuture<'a, Result<Progress, ProviderError>> {
+        async move { self.answer(self.provider.apply_step(request, step).await) }.boxed()
+    }
+
+    fn delete<'a>(&'a self, key: &'a HostKey) -> BoxFuture<'a, Result<Progress, ProviderError>> {
+        async move { self.answer(self.provider.delete(key).await) }.boxed()
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Owned>, ProviderError>> {
+        self.provider.list()
     }
 }
 

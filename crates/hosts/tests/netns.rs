@@ -12,15 +12,13 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::json;
 use settled_hosts::netns::{API_VERSION, KIND, NetnsProvider};
-use settled_machines::crds::ConfigSchema;
 use settled_machines::provider::conformance::{Subject, check};
 use settled_machines::provider::{
-    Desired, Host, HostKey, HostState, Observed, Owned, Plan, Progress, Provider, ProviderError, Request,
-    Step,
+    Desired, HostKey, HostState, Observed, Progress, Provider, ProviderError, Request, Step,
 };
 use settled_machines::types::{ContainerRuntime, ErrorReason, MachineVersions};
 
-use crate::harness::{Offline, Place, is_available, note};
+use crate::harness::{Lossy, Offline, Place, is_available, note};
 
 fn desired(kubelet: &str, image: &str, runtime: &str, version: &str) -> Desired {
     Desired {
@@ -48,55 +46,6 @@ fn request(uid: &str, generation: i64, desired: Desired) -> Request {
     }
 }
 
-/// A provider whose next response may be lost.
-struct Lossy {
-    provider: NetnsProvider,
-    is_lost: Arc<AtomicBool>,
-}
-
-impl Lossy {
-    fn answer(&self, result: Result<Progress, ProviderError>) -> Result<Progress, ProviderError> {
-        match self.is_lost.swap(false, Ordering::Relaxed) {
-            true => Err(ProviderError::Transient("the response was lost".to_owned())),
-            false => result,
-        }
-    }
-}
-
-impl Provider for Lossy {
-    fn schema(&self) -> ConfigSchema {
-        self.provider.schema()
-    }
-
-    fn observe<'a>(&'a self, key: &'a HostKey) -> BoxFuture<'a, Result<Observed, ProviderError>> {
-        self.provider.observe(key)
-    }
-
-    fn plan(&self, host: &Host, desired: &Desired) -> Plan {
-        self.provider.plan(host, desired)
-    }
-
-    fn create<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Progress, ProviderError>> {
-        async move { self.answer(self.provider.create(request).await) }.boxed()
-    }
-
-    fn apply_step<'a>(
-        &'a self,
-        request: &'a Request,
-        step: &'a Step,
-    ) -> BoxFuture<'a, Result<Progress, ProviderError>> {
-        async move { self.answer(self.provider.apply_step(request, step).await) }.boxed()
-    }
-
-    fn delete<'a>(&'a self, key: &'a HostKey) -> BoxFuture<'a, Result<Progress, ProviderError>> {
-        async move { self.answer(self.provider.delete(key).await) }.boxed()
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Owned>, ProviderError>> {
-        self.provider.list()
-    }
-}
-
 struct Namespaces {
     place: Arc<Place>,
     is_lost: Arc<AtomicBool>,
@@ -110,7 +59,7 @@ impl Namespaces {
 
 impl Subject for Namespaces {
     fn restart(&self) -> Box<dyn Provider> {
-        Box::new(Lossy { provider: self.provider(), is_lost: self.is_lost.clone() })
+        Box::new(Lossy::new(self.provider(), &self.is_lost))
     }
 
     fn lose_response(&self) {

@@ -78,7 +78,7 @@ async fn an_agent_writes_its_own_node_lease_and_host_status_only() {
         })
     };
     let host = HostRef { namespace: "default".to_owned(), name: "a".to_owned() };
-    let grant = Grant { node: "a".to_owned(), host: Some(host), endpoint: None };
+    let grant = Grant { node: "a".to_owned(), host: Some(host), ..Grant::default() };
     let kubeconfig = credentials.issue(&grant).await.expect("credentials");
     assert!(kubeconfig.contains("system:node:a"), "{kubeconfig}");
 

@@ -5,6 +5,7 @@ mod clusters;
 mod compare;
 mod conformance;
 mod crds;
+mod demands;
 mod faults;
 mod harness;
 mod import;

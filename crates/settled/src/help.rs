@@ -28,7 +28,9 @@ const LONG_ARGUMENTS: [&str; 17] = [
     "feature_gates",
 ];
 /// Arguments that `-h` keeps of the sections that it leaves out.
-const SHORT_ARGUMENTS: [&str; 1] = ["context"];
+const SHORT_ARGUMENTS: [&str; 2] = ["context", "state"];
+/// The command whose subcommands have options of their own: `-h` shows each in its own words.
+const OWN_OPTIONS: &str = "cluster";
 
 /// What `-h` shows of commands for clusters, a line each: examples and this fit a screen.
 const SHORT_HELP: [(&str, &str); 37] = [
@@ -75,11 +77,18 @@ const OUTPUT: &str = "output";
 
 /// Lays out the help of all subcommands, for `-h` or for `--help`.
 pub(crate) fn laid_out(command: Command, short: bool) -> Command {
+    lay_out(command, short, false)
+}
+
+fn lay_out(command: Command, short: bool, has_own_options: bool) -> Command {
     let command = if short { command.mut_args(|arg| arg.hide_short_help(true)) } else { command };
     command.mut_subcommands(|command| {
         let is_live = command.get_arguments().any(|arg| arg.get_id() == "request_timeout");
-        let command = match (command.has_subcommands(), is_live && short) {
-            (true, _) => laid_out(command, short),
+        let command = match (command.has_subcommands(), is_live && short && !has_own_options) {
+            (true, _) => {
+                let is_own = has_own_options || command.get_name() == OWN_OPTIONS;
+                lay_out(command, short, is_own)
+            }
             (false, true) => with_shortest_help(command),
             (false, false) => with_short_help(command),
         };

@@ -16,50 +16,68 @@ use settled_machines::provider::{
 };
 use settled_machines::types::MachineVersions;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_settled");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_settled");
 
-/// A state directory; whatever still serves in it is killed at the end.
-struct State(tempfile::TempDir);
+/// A state directory; whatever still runs in it is killed at the end.
+pub(crate) struct State(tempfile::TempDir);
 
-/// Processes whose arguments name something in a directory.
-fn processes(directory: &Path) -> Vec<i32> {
+/// Servers, agents and virtual machines whose arguments name something in a directory.
+pub(crate) fn processes(directory: &Path) -> Vec<i32> {
     let text = directory.to_str().unwrap();
     let all = fs::read_dir("/proc").unwrap().flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let names = |pid: &i32| {
         let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let arguments = String::from_utf8_lossy(&arguments).into_owned();
-        arguments.contains("\0serve\0") && arguments.contains(text)
+        let is_host = ["\0serve\0", "\0agent\0", "\0-initrd\0"].iter().any(|word| arguments.contains(word));
+        is_host && arguments.contains(text)
     };
     pids.filter(names).collect()
 }
 
-fn signal(pid: i32, name: &str) {
+pub(crate) fn signal(pid: i32, name: &str) {
     Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
 }
 
 impl Drop for State {
     fn drop(&mut self) {
         processes(self.path()).into_iter().for_each(|pid| signal(pid, "KILL"));
+        for name in self.networks() {
+            let kind = if name.contains('-') { ["netns", "del"] } else { ["link", "del"] };
+            // An interface goes with its namespace.
+            let _best_effort = Command::new("ip").args(kind).arg(name).stderr(Stdio::null()).status();
+        }
     }
 }
 
 impl State {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn path(&self) -> &Path {
+    /// Network namespaces and interfaces of its hosts.
+    pub(crate) fn networks(&self) -> Vec<String> {
+        let directory = self.path().join("state/hosts/netns");
+        let prefix = settled_hosts::netns::Options::new(directory, Vec::new()).prefix;
+        let names = |directory: &str| {
+            let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>()
+        };
+        let all = [names("/run/netns"), names("/sys/class/net")].concat();
+        all.into_iter().filter(|name| name.starts_with(&prefix)).collect()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    fn manifests(&self) -> PathBuf {
+    pub(crate) fn manifests(&self) -> PathBuf {
         let path = self.path().join("cluster.yaml");
         fs::write(&path, include_str!("../../clusters/examples/process.yaml")).unwrap();
         path
     }
 
-    fn command(&self, arguments: &str) -> Command {
+    pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(PROGRAM);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.arg("cluster").args(arguments.split_whitespace());
@@ -67,24 +85,24 @@ impl State {
         command
     }
 
-    fn run(&self, arguments: &str) -> Output {
+    pub(crate) fn run(&self, arguments: &str) -> Output {
         self.command(arguments).output().unwrap()
     }
 
     /// Runs a command that succeeds.
-    fn ok(&self, arguments: &str) -> String {
+    pub(crate) fn ok(&self, arguments: &str) -> String {
         let output = self.run(arguments);
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{arguments}: {:?}\n{out}{err}", output.status.code());
         out.into_owned()
     }
 
-    fn create(&self) -> String {
+    pub(crate) fn create(&self) -> String {
         format!("create -f {}", self.manifests().display())
     }
 
     /// Nodes of the cluster, as its own API server has them.
-    fn nodes(&self) -> Vec<String> {
+    pub(crate) fn nodes(&self) -> Vec<String> {
         let kubeconfig = self.path().join("state/prod.kubeconfig");
         let output = Command::new(PROGRAM)
             .args(["status", "nodes", "-o", "json", "--kubeconfig"])
@@ -106,10 +124,11 @@ impl State {
     }
 
     /// What is left outside of the embedded server.
-    fn sweep(&self) -> Vec<String> {
+    pub(crate) fn sweep(&self) -> Vec<String> {
         let mut left: Vec<String> =
             processes(self.path()).iter().map(|pid| format!("process {pid}")).collect();
-        for directory in ["hosts/process", "ledger", "clusters"] {
+        left.extend(self.networks());
+        for directory in ["hosts/process", "hosts/netns/hosts", "hosts/qemu/hosts", "ledger", "clusters"] {
             let entries =
                 fs::read_dir(self.path().join("state").join(directory)).into_iter().flatten().flatten();
             left.extend(entries.map(|entry| entry.path().display().to_string()));
@@ -141,6 +160,26 @@ fn q2_a_killed_control_plane_is_repaired_from_outside() {
     state.ok("delete prod");
     assert_eq!(state.sweep(), Vec::<String>::new());
     assert_eq!(state.run("delete prod").status.code(), Some(2));
+}
+
+/// The registry of the state directory has a cluster while it exists, and with it the kubeconfig by which it is used.
+#[test]
+fn u8_a_cluster_is_registered_while_it_exists() {
+    let state = State::new();
+    let registered = || {
+        let entries = fs::read_dir(state.path().join("state/clusters")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>()
+    };
+    state.ok(&state.create());
+    assert_eq!(registered(), ["default.prod.json"]);
+    let kubeconfig = state.path().join("used.kubeconfig");
+    fs::write(&kubeconfig, state.ok("get kubeconfig prod")).unwrap();
+    let status = Command::new(PROGRAM).args(["status", "nodes", "--kubeconfig"]).arg(&kubeconfig).output();
+    let text = String::from_utf8_lossy(&status.unwrap().stdout).into_owned();
+    assert!(text.contains("Node/prod-0"), "{text}");
+    state.ok("delete prod");
+    assert_eq!(registered(), Vec::<String>::new());
+    assert_eq!(state.run("get kubeconfig prod").status.code(), Some(2));
 }
 
 /// The cluster has its own objects; it is repaired when it is the dead one, and deleted from outside, alive or dead.

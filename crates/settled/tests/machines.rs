@@ -132,6 +132,93 @@ fn a_plan_is_printed_kept_and_refused_when_the_world_has_changed() {
     assert!(repeated.contains("machine.cluster.settled.dev/prod-cp unchanged"), "{repeated}");
 }
 
+/// Every provider that this program has plans: what becomes of a host that does not exist, and of one that runs.
+#[test]
+fn every_provider_plans() {
+    let machine = |name: &str, versions: &str, config: &str| {
+        format!(
+            "---\napiVersion: cluster.settled.dev/v1alpha1\nkind: Machine\nmetadata: {{name: {name}, namespace: default}}\n\
+             spec: {{versions: {{{versions}}}, providerSpec: {{value: {{{config}}}}}}}\n"
+        )
+    };
+    let manifests = |kubelet: &str, image: &str, control_plane: &str| {
+        let kubelet = format!("kubelet: {kubelet}");
+        [
+            machine("simulated", &kubelet, &format!("apiVersion: simulated.cluster.settled.dev/v1alpha1, kind: SimulatedMachine, image: {image}")),
+            machine("process", &format!("controlPlane: {control_plane}"), "apiVersion: process.cluster.settled.dev/v1alpha1, kind: ProcessMachine"),
+            machine("netns", &kubelet, &format!("apiVersion: netns.hosts.settled.dev/v1alpha1, kind: NetnsMachine, image: {image}")),
+            machine("qemu", &kubelet, &format!("apiVersion: qemu.hosts.settled.dev/v1alpha1, kind: QemuMachine, image: {image}")),
+            machine("ssh", &kubelet, "apiVersion: ssh.cluster.settled.dev/v1alpha1, kind: SshMachine, hostSelector: {matchLabels: {pool: a}}"),
+        ]
+        .concat()
+    };
+    let world = World::start(&["--memory"]);
+    world.directory.write("all.yaml", &manifests("v1.36.0", "a", "v1.36.3"));
+    world.directory.write("changed.yaml", &manifests("v1.36.1", "b", "v9.9.9"));
+    let installed = world.run("cluster apply --install -f all.yaml").transcript();
+    assert!(installed.starts_with("exit code: 0\n"), "{installed}");
+    let plan = world.json("cluster plan -f all.yaml -o json");
+    let providers = ["simulated", "process", "netns", "qemu", "ssh"];
+    for name in providers {
+        assert_eq!(field(&plan["machines"], name, "decision"), "Create", "{name}: {plan:#}");
+    }
+    for (name, provider, versions, facts) in [
+        (
+            "simulated",
+            "simulated.cluster.settled.dev/v1alpha1/SimulatedMachine",
+            json!({"kubelet": "v1.36.0"}),
+            json!({"image": "a", "size": "small"}),
+        ),
+        (
+            "process",
+            "process.cluster.settled.dev/v1alpha1/ProcessMachine",
+            json!({"kubelet": "", "controlPlane": "v1.36.3"}),
+            json!({"process": "running", "installed": "v1.36.3", "address": "127.0.0.1", "advertiseAddress": "127.0.0.1", "port": "6443"}),
+        ),
+        (
+            "netns",
+            "netns.hosts.settled.dev/v1alpha1/NetnsMachine",
+            json!({"kubelet": "v1.36.0"}),
+            json!({"image": "a", "reboot": ""}),
+        ),
+        (
+            "qemu",
+            "qemu.hosts.settled.dev/v1alpha1/QemuMachine",
+            json!({"kubelet": "v1.36.0"}),
+            json!({"image": "a", "reboot": ""}),
+        ),
+        (
+            "ssh",
+            "ssh.cluster.settled.dev/v1alpha1/SshMachine",
+            json!({"kubelet": "v1.36.0"}),
+            json!({"labels": "{\"pool\":\"a\"}", "replacePolicy": "Allowed"}),
+        ),
+    ] {
+        let status = json!({"status": {
+            "observedGeneration": 1, "phase": "Running", "providerID": format!("{name}://1"), "provider": provider, "versions": versions,
+            "providerStatus": {"facts": facts}, "nodeRef": {"apiVersion": "v1", "kind": "Node", "name": name, "uid": "u"},
+        }});
+        let head =
+            format!("PATCH /apis/cluster.settled.dev/v1alpha1/namespaces/default/machines/{name}/status");
+        let answer = world.server.request_of_type("application/merge-patch+json", &head, &status.to_string());
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let nothing = world.json("cluster plan -f all.yaml -o json");
+    for name in providers {
+        assert_eq!(field(&nothing["machines"], name, "decision"), "NoOp", "{name}: {nothing:#}");
+    }
+    let changed = world.json("cluster plan -f changed.yaml -o json");
+    for (name, decision) in [
+        ("simulated", "Replace"),
+        ("process", "Unsupported"),
+        ("netns", "Replace"),
+        ("qemu", "InPlace"),
+        ("ssh", "InPlace"),
+    ] {
+        assert_eq!(field(&changed["machines"], name, "decision"), decision, "{name}: {changed:#}");
+    }
+}
+
 #[test]
 fn objects_that_the_server_refuses_are_reported() {
     let world = World::start(&["--memory"]);

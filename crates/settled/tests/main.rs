@@ -13,6 +13,8 @@ mod errors;
 mod filters;
 mod generated;
 mod help;
+#[cfg(all(feature = "machines", target_os = "linux"))]
+mod hosts;
 mod inputs;
 mod kubectl;
 mod live;

@@ -11,6 +11,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patc
 use kube::{Api, Client};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use settled_machines::provider::Desired;
 use settled_machines::types::ApiEndpoint;
 
 /// Namespace of the Leases of Nodes.
@@ -34,12 +35,26 @@ pub struct Grant {
     /// Its Host, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostRef>,
+    /// Its Cluster, `NAMESPACE/NAME`; empty if it is of none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cluster: String,
     /// Where the control plane is served, if its Cluster has an endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<ApiEndpoint>,
 }
 
 impl Grant {
+    /// For the Node of a Machine whose host is of no pool.
+    #[must_use]
+    pub fn of(desired: &Desired) -> Self {
+        Self {
+            node: desired.node_name.clone(),
+            host: None,
+            cluster: desired.cluster.clone(),
+            endpoint: desired.endpoint.clone(),
+        }
+    }
+
     /// The user, as kubelets are called.
     #[must_use]
     pub fn user(&self) -> String {
@@ -96,6 +111,14 @@ pub enum CredentialsError {
     /// The API server refused, or could not be reached.
     #[error("cannot write the roles of the node: {0}")]
     Request(#[from] kube::Error),
+    /// The API server of the Cluster is not one that credentials can be made for, and why.
+    #[error("cannot make credentials for Cluster {cluster}: {reason}")]
+    NoServer {
+        /// The Cluster.
+        cluster: String,
+        /// Why.
+        reason: String,
+    },
     /// The credentials cannot be made.
     #[error("cannot make credentials: {0}")]
     Sign(Box<dyn std::error::Error + Send + Sync>),

@@ -64,7 +64,12 @@ impl Network {
 
     /// Where hosts reach the machine.
     pub(super) const fn gateway(&self) -> Ipv4Addr {
-        Ipv4Addr::new(self.subnet[0], self.subnet[1], 0, 1)
+        Self::gateway_of(self.subnet)
+    }
+
+    /// Where hosts of a subnet reach the machine.
+    pub(super) const fn gateway_of(subnet: [u8; 2]) -> Ipv4Addr {
+        Ipv4Addr::new(subnet[0], subnet[1], 0, 1)
     }
 
     /// The address of a host.

@@ -1,21 +1,21 @@
 //! The provider of namespace hosts: the contract on top of namespaces, processes and directories.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, FutureExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 use settled_machines::crds::ConfigSchema;
 use settled_machines::provider::{
     Desired, Host, HostKey, HostState, Observed, Owned, Plan, Progress, Provider, ProviderError, Request,
     Step,
 };
-use settled_machines::types::{ContainerRuntime, ErrorReason, MachineAddress, MachineVersions};
+use settled_machines::types::{ErrorReason, MachineAddress, MachineVersions};
 use tokio::process::Command;
 
 use super::network::{Names, Network, hash};
@@ -25,15 +25,13 @@ use super::processes;
 use super::record::{Phase, Record, Records};
 use crate::agent::layout::{self, LayoutError};
 use crate::agent::{Asked, Credentials, CredentialsError, Grant, Settings, Timing};
+use crate::local::{self, Creations, IMAGE, KUBELET, REBOOT, RUNTIME, text};
+use crate::versions::minor;
 
 /// `apiVersion` of the configuration.
 pub const API_VERSION: &str = "netns.hosts.settled.dev/v1alpha1";
 /// `kind` of the configuration.
 pub const KIND: &str = "NetnsMachine";
-
-const RUNTIME: &str = "container-runtime";
-const KUBELET: &str = "kubelet";
-const REBOOT: &str = "reboot";
 
 /// How often the state of an agent is read that is being waited for.
 const POLL: Duration = Duration::from_millis(10);
@@ -75,6 +73,12 @@ impl Options {
             packages: Packages::default(),
             timing: Timing::default(),
         }
+    }
+
+    /// Where hosts reach the machine: an address of their bridge, which it has while there are hosts.
+    #[must_use]
+    pub const fn gateway(&self) -> Ipv4Addr {
+        Network::gateway_of(self.subnet)
     }
 }
 
@@ -129,8 +133,7 @@ pub struct NetnsProvider {
     network: Network,
     records: Records,
     credentials: Arc<dyn Credentials>,
-    /// Hosts that this process is creating: others in that phase were cut off.
-    creating: Arc<Mutex<BTreeSet<String>>>,
+    creations: Creations,
 }
 
 impl std::fmt::Debug for NetnsProvider {
@@ -139,21 +142,12 @@ impl std::fmt::Debug for NetnsProvider {
     }
 }
 
-/// Removes a host from those that are being created.
-struct Creating<'p>(&'p NetnsProvider, String);
-
-impl Drop for Creating<'_> {
-    fn drop(&mut self) {
-        self.0.creating.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
-    }
-}
-
 impl NetnsProvider {
     /// A provider with its state in a directory.
     pub fn new(options: Options, credentials: Arc<dyn Credentials>) -> Self {
         let network = Network::new(options.prefix.clone(), options.subnet);
         let records = Records::new(&options.directory);
-        Self { options: Arc::new(options), network, records, credentials, creating: Arc::default() }
+        Self { options: Arc::new(options), network, records, credentials, creations: Creations::default() }
     }
 
     /// Whether this machine can have such hosts.
@@ -242,11 +236,7 @@ impl NetnsProvider {
             timing: self.options.timing,
             is_isolated: true,
         })?;
-        layout.ask(&Asked {
-            versions: desired.versions.clone(),
-            reboot: text(&desired.config, REBOOT),
-            attempt: request.generation,
-        })?;
+        layout.ask(&local::asked(request))?;
         let image = format!("NAME={0:?}\nPRETTY_NAME={0:?}\n", record.image);
         layout::write(&layout.os_release(), 0o644, image.as_bytes())?;
         self.options.packages.install(&layout, &desired.versions, &self.options.agent)?;
@@ -327,14 +317,10 @@ impl NetnsProvider {
             None => {}
         }
         Self::check()?;
-        let grant = Grant {
-            node: request.desired.node_name.clone(),
-            host: None,
-            endpoint: request.desired.endpoint.clone(),
-        };
+        let grant = Grant::of(&request.desired);
         let nonce = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
         let nonce = nonce.split('-').next().unwrap_or_default().to_owned();
-        let image = text(&request.desired.config, "image");
+        let image = text(&request.desired.config, IMAGE);
         let record = self.records.add(|index| Record {
             key: key.to_owned(),
             id: format!("netns://{}/{key}/{nonce}", self.options.prefix),
@@ -376,7 +362,7 @@ impl NetnsProvider {
                 }],
                 versions,
                 facts: BTreeMap::from([
-                    ("image".to_owned(), record.image.clone()),
+                    (IMAGE.to_owned(), record.image.clone()),
                     (REBOOT.to_owned(), reboot),
                 ]),
                 node_name: record.grant.node.clone(),
@@ -385,7 +371,7 @@ impl NetnsProvider {
         match record.phase {
             Phase::Deleting => return host(HostState::Deleting, MachineVersions::default(), String::new()),
             Phase::Creating => {
-                if self.creating.lock().unwrap_or_else(PoisonError::into_inner).contains(key) {
+                if self.creations.contains(key) {
                     return host(HostState::Creating, MachineVersions::default(), String::new());
                 }
                 // The process that created it has ended: begin anew.
@@ -431,15 +417,7 @@ impl NetnsProvider {
             reboot: state.reboot.clone(),
             attempt: request.generation,
         };
-        match step.name.as_str() {
-            KUBELET => asked.versions.kubelet.clone_from(&step.argument),
-            REBOOT => asked.reboot.clone_from(&step.argument),
-            _ => {
-                if let Some(runtime) = &mut asked.versions.container_runtime {
-                    runtime.version.clone_from(&step.argument);
-                }
-            }
-        }
+        local::take_step(&mut asked, step);
         if asked.versions == state.versions && asked.reboot == state.reboot {
             return Ok(Progress::Done);
         }
@@ -467,6 +445,10 @@ impl NetnsProvider {
             if error.is_disk_full() { Ok(()) } else { Err(error) }
         })?;
         self.tear_down(key, &record.grant).await?;
+        // The bridge goes with the last host. One that is created at this moment is begun anew.
+        if self.records.keys()?.is_empty() {
+            self.network.stop().await?;
+        }
         Ok(Progress::Done)
     }
 
@@ -480,14 +462,6 @@ impl NetnsProvider {
     }
 }
 
-fn text(config: &Value, name: &str) -> String {
-    config.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-fn minor(version: &str) -> Option<&str> {
-    version.trim_start_matches('v').rsplit_once('.').map(|(minor, _)| minor)
-}
-
 impl Provider for NetnsProvider {
     fn schema(&self) -> ConfigSchema {
         ConfigSchema {
@@ -496,31 +470,19 @@ impl Provider for NetnsProvider {
             schema: json!({
                 "type": "object",
                 "properties": {
-                    "image": {
+                    IMAGE: {
                         "type": "string", "minLength": 1, "maxLength": 63, "default": "host",
                         "pattern": "^[A-Za-z0-9][A-Za-z0-9._ -]*$",
                         "description": "Name of the image, in os-release. Another one needs another host.",
                     },
-                    "reboot": {
-                        "type": "string", "maxLength": 63,
-                        "description": "Any value; the host is rebooted when it changes.",
-                    },
+                    REBOOT: local::reboot_schema("host"),
                 },
             }),
         }
     }
 
     fn validate(&self, desired: &Desired) -> Vec<String> {
-        let mut errors = Vec::new();
-        if desired.versions.kubelet.is_empty() {
-            errors.push("spec.versions.kubelet: Required value".to_owned());
-        }
-        if desired.versions.control_plane.is_some() {
-            errors.push(
-                "spec.versions.controlPlane: Forbidden: a network-namespace host runs no control plane"
-                    .to_owned(),
-            );
-        }
+        let mut errors = local::validate(desired, "network-namespace host");
         let runtime = desired.versions.container_runtime.as_ref();
         if runtime.is_some_and(|runtime| {
             runtime.name == KUBELET || is_path(&runtime.name) || is_path(&runtime.version)
@@ -536,31 +498,17 @@ impl Provider for NetnsProvider {
 
     fn plan(&self, host: &Host, desired: &Desired) -> Plan {
         let fact = |name: &str| host.facts.get(name).map_or("", String::as_str);
-        let image = text(&desired.config, "image");
-        if fact("image") != image {
-            return Plan::Replace { reason: format!("image changes from {} to {image}", fact("image")) };
+        let image = text(&desired.config, IMAGE);
+        if fact(IMAGE) != image {
+            return Plan::Replace { reason: format!("image changes from {} to {image}", fact(IMAGE)) };
         }
         let (is, wanted) = (&host.versions, &desired.versions);
-        let name = |runtime: &Option<ContainerRuntime>| {
-            runtime.as_ref().map_or_else(|| "none".to_owned(), |runtime| runtime.name.clone())
-        };
-        if name(&is.container_runtime) != name(&wanted.container_runtime) {
-            let (is, wanted) = (name(&is.container_runtime), name(&wanted.container_runtime));
-            return Plan::Unsupported {
-                reason: format!("the container runtime cannot change from {is} to {wanted}"),
-            };
+        if let Some(refused) = local::refuse_runtime(is, wanted) {
+            return refused;
         }
-        let (mut steps, mut disruptive) = (Vec::new(), false);
-        if let (Some(is), Some(wanted)) = (&is.container_runtime, &wanted.container_runtime)
-            && is.version != wanted.version
-        {
-            steps.push(Step::new(RUNTIME, &wanted.version));
-            disruptive = true;
-        }
-        if is.kubelet != wanted.kubelet {
-            steps.push(Step::new(KUBELET, &wanted.kubelet));
-            disruptive |= minor(&is.kubelet) != minor(&wanted.kubelet);
-        }
+        let mut steps = local::version_steps(is, wanted);
+        let mut disruptive = steps.iter().any(|step| step.name == RUNTIME);
+        disruptive |= minor(&is.kubelet) != minor(&wanted.kubelet);
         let reboot = text(&desired.config, REBOOT);
         if fact(REBOOT) != reboot {
             steps.push(Step::new(REBOOT, &reboot));
@@ -571,9 +519,7 @@ impl Provider for NetnsProvider {
 
     fn create<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Progress, ProviderError>> {
         async move {
-            let key = request.key.as_str().to_owned();
-            self.creating.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
-            let _creating = Creating(self, key);
+            let _creating = self.creations.begin(request.key.as_str());
             self.created(request).await.map_err(NetnsError::of_create)
         }
         .boxed()

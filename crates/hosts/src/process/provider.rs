@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -41,6 +42,26 @@ pub struct ProcessProvider {
     children: Children,
     /// Ports are given one after the other.
     ports: Mutex<()>,
+    /// Where servers also listen.
+    host_address: Option<Ipv4Addr>,
+}
+
+/// The API server of a Cluster, as its hosts on this machine reach it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LocalServer {
+    /// Its data directory.
+    pub data: PathBuf,
+    /// The administrator's kubeconfig.
+    pub kubeconfig: String,
+    /// The address by which others reach it.
+    pub advertise_address: String,
+    /// Its port.
+    pub port: u16,
+    /// Whether it listens at the address of this machine on the bridge of hosts.
+    pub is_on_bridge: bool,
+    /// Whether it listens on the loopback interface.
+    pub is_on_loopback: bool,
 }
 
 fn failed(what: &str, error: &io::Error) -> ProviderError {
@@ -60,7 +81,36 @@ impl ProcessProvider {
     #[must_use]
     pub fn new(root: &Path, programs: Programs) -> Self {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
-        Self { root, programs, children: Children::default(), ports: Mutex::default() }
+        Self { root, programs, children: Children::default(), ports: Mutex::default(), host_address: None }
+    }
+
+    /// Servers that are started also listen on this address, by which hosts on a bridge of this machine reach it. The machine may get it later.
+    #[must_use]
+    pub const fn with_host_address(mut self, address: Ipv4Addr) -> Self {
+        self.host_address = Some(address);
+        self
+    }
+
+    /// The API server of a Cluster (`NAMESPACE/NAME`), if it is a process that has ever served.
+    ///
+    /// # Errors
+    /// A record cannot be read.
+    pub fn server_of(&self, cluster: &str) -> io::Result<Option<LocalServer>> {
+        for host in HostDirectory::all(&self.root)? {
+            let Some(record) = host.read()?.filter(|record| record.cluster == cluster) else { continue };
+            let Some(kubeconfig) = kubeconfig(&host, &record)? else { continue };
+            let is = |test: fn(&IpAddr) -> bool| record.address.parse().is_ok_and(|address| test(&address));
+            let is_everywhere = is(IpAddr::is_unspecified);
+            return Ok(Some(LocalServer {
+                data: host.data(),
+                kubeconfig,
+                port: record.port,
+                is_on_bridge: is_everywhere || record.host_address.is_some(),
+                is_on_loopback: is_everywhere || is(IpAddr::is_loopback) || record.address == "localhost",
+                advertise_address: record.advertise_address,
+            }));
+        }
+        Ok(None)
     }
 
     fn directory(&self, key: &HostKey) -> HostDirectory {
@@ -127,6 +177,9 @@ impl ProcessProvider {
                 record.port = free_port(&record.address).map_err(|error| failed("get a port", &error))?;
             }
             record.attempts += 1;
+            // One that listens everywhere has no port left for it.
+            let is_everywhere = record.address.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
+            record.host_address = self.host_address.filter(|_| !is_everywhere);
             host.write(&record).map_err(|error| failed("write the record of the host", &error))?;
             let started = self.children.start(host, &record, &program);
             started.map_err(|error| failed(&format!("start {}", program.display()), &error))?;
@@ -195,6 +248,20 @@ impl ProcessProvider {
                 self.started(host, record).await
             }
         }
+    }
+}
+
+/// The administrator's kubeconfig of a server that has ever served, with the address by which others reach it.
+fn kubeconfig(host: &HostDirectory, record: &Record) -> io::Result<Option<String>> {
+    if !record.has_served {
+        return Ok(None);
+    }
+    let listens = format!("https://{}:{}", record.address, record.port);
+    let serves = format!("https://{}:{}", record.advertise_address, record.port);
+    match fs::read_to_string(host.data().join("admin.kubeconfig")) {
+        Ok(text) => Ok(Some(text.replace(&listens, &serves))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -387,16 +454,8 @@ impl Provider for ProcessProvider {
     fn kubeconfig<'a>(&'a self, key: &'a HostKey) -> BoxFuture<'a, Result<Option<String>, ProviderError>> {
         async move {
             let Some((host, record)) = self.record(key)? else { return Ok(None) };
-            if !record.has_served {
-                return Ok(None);
-            }
-            let listens = format!("https://{}:{}", record.address, record.port);
-            let serves = format!("https://{}:{}", record.advertise_address, record.port);
-            match fs::read_to_string(host.data().join("admin.kubeconfig")) {
-                Ok(text) => Ok(Some(text.replace(&listens, &serves))),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(failed("read the kubeconfig of the API server", &error)),
-            }
+            kubeconfig(&host, &record)
+                .map_err(|error| failed("read the kubeconfig of the API server", &error))
         }
         .boxed()
     }

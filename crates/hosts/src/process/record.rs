@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ pub(super) struct Record {
     /// The address by which others reach it.
     pub(super) advertise_address: String,
     pub(super) port: u16,
+    /// Where it also listens, for hosts on a bridge of this machine.
+    #[serde(default)]
+    pub(super) host_address: Option<Ipv4Addr>,
     #[serde(default)]
     pub(super) service_range: Option<String>,
     /// The version that is to run.

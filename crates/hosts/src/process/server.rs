@@ -52,6 +52,10 @@ impl Children {
             record.cluster.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("settled"),
         ]);
         command.args(["--tls-name", &record.advertise_address]);
+        command.args(["--tls-name", &crate::qemu::HOST_ADDRESS.to_string()]);
+        if let Some(address) = record.host_address.map(|address| address.to_string()) {
+            command.args(["--tls-name", &address, "--also-bind-address", &address]);
+        }
         if let Some(range) = &record.service_range {
             command.args(["--service-cluster-ip-range", range]);
         }

@@ -4,8 +4,10 @@
 //! initial file system, so that every change boots the kernel anew, as the same host. What runs is reported on the second serial port.
 
 mod cpio;
+mod debian;
 mod image;
 mod provider;
 
+pub use debian::DebianPackages;
 pub use image::{Image, ImageError};
-pub use provider::{API_VERSION, KIND, Options, QemuProvider};
+pub use provider::{API_VERSION, HOST_ADDRESS, KIND, Options, QemuProvider};

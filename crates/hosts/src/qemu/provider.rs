@@ -1,37 +1,38 @@
 //! The provider of virtual machines: the contract on top of processes of QEMU.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use settled_machines::crds::ConfigSchema;
 use settled_machines::provider::{
     Desired, Host, HostKey, HostState, Observed, Owned, Plan, Progress, Provider, ProviderError, Request,
     Step,
 };
-use settled_machines::types::{ContainerRuntime, ErrorReason, MachineAddress};
+use settled_machines::types::{ErrorReason, MachineAddress};
 use tokio::process::Command;
 
 use super::cpio::Archive;
 use crate::agent::layout::{self, LayoutError, builtin_package, package};
 use crate::agent::{Asked, Credentials, CredentialsError, Failed, Grant, Layout, Settings, State, Timing};
+use crate::local::{self, Creations, IMAGE, KUBELET, REBOOT, text};
 
 /// `apiVersion` of the configuration.
 pub const API_VERSION: &str = "qemu.hosts.settled.dev/v1alpha1";
 /// `kind` of the configuration.
 pub const KIND: &str = "QemuMachine";
 
-const RUNTIME: &str = "container-runtime";
-const KUBELET: &str = "kubelet";
-const REBOOT: &str = "reboot";
-const IMAGE: &str = "image";
+/// Where machines reach the loopback of the machine that they run on.
+pub const HOST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+
 /// When a machine that boots is worth another look.
 const BOOT: Duration = Duration::from_secs(1);
 
@@ -100,9 +101,12 @@ impl From<QemuError> for ProviderError {
     }
 }
 
-/// What a machine boots with.
+/// What a machine boots with. It is recorded before the process is started, which has the number in its arguments: whether a process boots what is
+/// recorded is read from the process.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 struct Boot {
+    #[serde(default)]
+    number: u64,
     image: String,
     asked: Asked,
 }
@@ -133,8 +137,7 @@ struct Record {
 pub struct QemuProvider {
     options: Arc<Options>,
     credentials: Arc<dyn Credentials>,
-    /// Machines that this process is creating: others in that phase were cut off.
-    creating: Arc<Mutex<BTreeSet<String>>>,
+    creations: Creations,
 }
 
 impl std::fmt::Debug for QemuProvider {
@@ -143,19 +146,10 @@ impl std::fmt::Debug for QemuProvider {
     }
 }
 
-/// Removes a machine from those that are being created.
-struct Creating<'p>(&'p QemuProvider, String);
-
-impl Drop for Creating<'_> {
-    fn drop(&mut self) {
-        self.0.creating.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
-    }
-}
-
 impl QemuProvider {
     /// A provider with its state in a directory.
     pub fn new(options: Options, credentials: Arc<dyn Credentials>) -> Self {
-        Self { options: Arc::new(options), credentials, creating: Arc::default() }
+        Self { options: Arc::new(options), credentials, creations: Creations::default() }
     }
 
     fn hosts(&self) -> PathBuf {
@@ -183,14 +177,32 @@ impl QemuProvider {
     /// The processes of a machine.
     #[must_use]
     pub fn processes(&self, key: &HostKey) -> Vec<i32> {
-        let mark = self.mark(key.as_str());
+        self.running(key.as_str()).into_iter().map(|(process, _)| process).collect()
+    }
+
+    /// The processes of a machine, with their arguments.
+    fn running(&self, key: &str) -> Vec<(i32, Vec<String>)> {
+        let mark = self.mark(key);
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let has_mark = |number: &i32| {
+        let arguments = |number: i32| {
             let line = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-            line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+            let words = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+            let words: Vec<String> = words.collect();
+            words.contains(&mark).then_some((number, words))
         };
-        numbers.filter(has_mark).collect()
+        numbers.filter_map(arguments).collect()
+    }
+
+    /// Whether one process runs, and boots what is recorded. After a crash it may be another boot, or none.
+    fn is_booted(&self, record: &Record) -> bool {
+        let running = self.running(&record.key);
+        matches!(running.as_slice(), [(_, words)] if words.contains(&kernel_arguments(record.boot.number)))
+    }
+
+    /// What a boot reports.
+    fn state_log(&self, key: &str, boot: u64) -> PathBuf {
+        self.path(key).join(format!("state-{boot}.log"))
     }
 
     /// Everything that exists of machines: directories.
@@ -224,9 +236,11 @@ impl QemuProvider {
         let base = fs::read(&initrd).map_err(|_| QemuError::NoImage(record.boot.image.clone()))?;
         let seed = directory.join("initrd");
         layout::write(&seed, 0o600, &[base, seed_of(record)].concat())?;
-        let state = directory.join("state.log");
-        // QEMU truncates it some time later.
-        let _best_effort = fs::remove_file(&state);
+        // Of earlier boots, and of this one if its power was cut.
+        for boot in record.boot.number.saturating_sub(1)..=record.boot.number {
+            let _best_effort = fs::remove_file(self.state_log(&record.key, boot));
+        }
+        let state = self.state_log(&record.key, record.boot.number);
         let mut words = self.options.qemu.iter();
         let program = words.next().cloned().unwrap_or_default();
         let mut command = Command::new(&program);
@@ -236,7 +250,7 @@ impl QemuProvider {
         command.arg("-serial").arg(self.mark(&record.key));
         command.arg("-serial").arg(format!("file:{}", state.display()));
         command.arg("-kernel").arg(image.join("vmlinuz")).arg("-initrd").arg(&seed);
-        command.args(["-append", "console=ttyS0 quiet panic=1 rdinit=/init"]);
+        command.args(["-append", &kernel_arguments(record.boot.number)]);
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().map(drop).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => QemuError::NoQemu(program),
@@ -245,8 +259,8 @@ impl QemuProvider {
     }
 
     /// What a machine has reported since it booted.
-    fn state(&self, key: &str) -> Option<State> {
-        let text = fs::read(self.path(key).join("state.log")).ok()?;
+    fn state(&self, record: &Record) -> Option<State> {
+        let text = fs::read(self.state_log(&record.key, record.boot.number)).ok()?;
         let text = String::from_utf8_lossy(&text);
         let complete = text.get(..text.rfind('\n')?)?;
         let line = complete.lines().rev().find_map(|line| line.trim().strip_prefix("SETTLED-STATE "))?;
@@ -277,13 +291,8 @@ impl QemuProvider {
         if !self.options.images.join(&image).join("vmlinuz").is_file() {
             return Err(QemuError::NoImage(image));
         }
-        let grant = Grant { node: desired.node_name.clone(), host: None, endpoint: desired.endpoint.clone() };
+        let grant = Grant::of(desired);
         let nonce = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
-        let asked = Asked {
-            versions: desired.versions.clone(),
-            reboot: text(&desired.config, REBOOT),
-            attempt: request.generation,
-        };
         let mut record = Record {
             key: key.to_owned(),
             phase: Phase::Creating,
@@ -299,7 +308,7 @@ impl QemuProvider {
                 is_isolated: false,
             },
             kubeconfig: String::new(),
-            boot: Boot { image, asked },
+            boot: Boot { number: 1, image, asked: local::asked(request) },
             previous: None,
             failed: None,
             grant,
@@ -309,14 +318,12 @@ impl QemuProvider {
         let built = async {
             self.set(&record)?;
             record.kubeconfig = self.credentials.issue(&record.grant).await?;
-            self.start(&record)?;
             record.phase = Phase::Running;
-            Ok::<(), QemuError>(self.set(&record)?)
+            self.set(&record)?;
+            self.start(&record)
         };
         if let Err(error) = built.await {
-            let grant =
-                Grant { node: desired.node_name.clone(), host: None, endpoint: desired.endpoint.clone() };
-            if let Err(left) = self.tear_down(key, &grant).await {
+            if let Err(left) = self.tear_down(key, &Grant::of(desired)).await {
                 tracing::warn!(%key, error = %left, "a machine that was not created is not removed yet");
             }
             return Err(error);
@@ -326,20 +333,20 @@ impl QemuProvider {
 
     async fn observed(&self, key: &str) -> Result<Observed, QemuError> {
         let Some(mut record) = self.record(key)? else { return Ok(Observed::Absent) };
-        if record.phase == Phase::Creating
-            && !self.creating.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
-        {
+        if record.phase == Phase::Creating && !self.creations.contains(key) {
             // The process that created it has ended: begin anew.
             self.tear_down(key, &record.grant).await?;
             return Ok(Observed::Absent);
         }
         let is_booting = if record.previous.is_some() { HostState::Updating } else { HostState::Creating };
-        let reported = self.state(key);
+        let is_booted = self.is_booted(&record);
+        let reported = self.state(&record).filter(|_| is_booted);
         let mut state = match record.phase {
             Phase::Deleting => HostState::Deleting,
             Phase::Creating => HostState::Creating,
-            Phase::Running if self.processes(&HostKey::new(key)).is_empty() => {
-                // Its power was cut.
+            Phase::Running if !is_booted => {
+                // Its power was cut, or whoever has recorded a boot has ended before it.
+                self.stop(key).await?;
                 self.start(&record)?;
                 is_booting
             }
@@ -352,9 +359,9 @@ impl QemuProvider {
         if let (HostState::Failed(message), Some(previous)) = (&state, record.previous.take()) {
             let message = format!("{message}; {} boots again", previous.asked.versions.kubelet);
             record.failed = Some(Failed { attempt: record.boot.asked.attempt, message });
-            record.boot = previous;
-            self.stop(key).await?;
+            record.boot = Boot { number: record.boot.number + 1, ..previous };
             self.set(&record)?;
+            self.stop(key).await?;
             self.start(&record)?;
             state = HostState::Updating;
         }
@@ -380,15 +387,9 @@ impl QemuProvider {
             return Err(QemuError::Failed(failed.message.clone()));
         }
         let mut boot = record.boot.clone();
-        match step.name.as_str() {
-            KUBELET => boot.asked.versions.kubelet.clone_from(&step.argument),
-            REBOOT => boot.asked.reboot.clone_from(&step.argument),
-            IMAGE => boot.image.clone_from(&step.argument),
-            _ => {
-                if let Some(runtime) = &mut boot.asked.versions.container_runtime {
-                    runtime.version.clone_from(&step.argument);
-                }
-            }
+        local::take_step(&mut boot.asked, step);
+        if step.name == IMAGE {
+            boot.image.clone_from(&step.argument);
         }
         if boot == record.boot {
             return Ok(Progress::Done);
@@ -397,10 +398,11 @@ impl QemuProvider {
             return Err(QemuError::Failed(QemuError::NoImage(boot.image).to_string()));
         }
         boot.asked.attempt = request.generation;
+        boot.number += 1;
         record.previous = Some(std::mem::replace(&mut record.boot, boot));
         record.failed = None;
         self.set(&record)?;
-        // A later process finds it stopped, and starts it.
+        // A later process finds another boot, or none, and starts this one.
         self.stop(key).await?;
         self.start(&record)?;
         Ok(Progress::Pending { retry_after: BOOT })
@@ -424,6 +426,11 @@ impl QemuProvider {
         self.tear_down(key, &grant).await?;
         Ok(Progress::Done)
     }
+}
+
+/// The arguments of the kernel, with the number of the boot.
+fn kernel_arguments(boot: u64) -> String {
+    format!("console=ttyS0 quiet panic=1 rdinit=/init settled.boot={boot}")
 }
 
 /// The address that QEMU's user network gives each machine.
@@ -450,10 +457,6 @@ fn seed_of(record: &Record) -> Vec<u8> {
     archive.finish()
 }
 
-fn text(config: &Value, name: &str) -> String {
-    config.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
 impl Provider for QemuProvider {
     fn schema(&self) -> ConfigSchema {
         ConfigSchema {
@@ -468,26 +471,14 @@ impl Provider for QemuProvider {
                         "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$",
                         "description": "Name of an image. Another one is booted in place.",
                     },
-                    REBOOT: {
-                        "type": "string", "maxLength": 63,
-                        "description": "Any value; the machine is rebooted when it changes.",
-                    },
+                    REBOOT: local::reboot_schema("machine"),
                 },
             }),
         }
     }
 
     fn validate(&self, desired: &Desired) -> Vec<String> {
-        let mut errors = Vec::new();
-        if desired.versions.kubelet.is_empty() {
-            errors.push("spec.versions.kubelet: Required value".to_owned());
-        }
-        if desired.versions.control_plane.is_some() {
-            errors.push(
-                "spec.versions.controlPlane: Forbidden: a QEMU machine runs no control plane".to_owned(),
-            );
-        }
-        errors
+        local::validate(desired, "QEMU machine")
     }
 
     fn observe<'a>(&'a self, key: &'a HostKey) -> BoxFuture<'a, Result<Observed, ProviderError>> {
@@ -497,13 +488,8 @@ impl Provider for QemuProvider {
     fn plan(&self, host: &Host, desired: &Desired) -> Plan {
         let fact = |name: &str| host.facts.get(name).map_or("", String::as_str);
         let (is, wanted) = (&host.versions, &desired.versions);
-        let name = |runtime: &Option<ContainerRuntime>| {
-            runtime.as_ref().map_or_else(|| "none".to_owned(), |runtime| runtime.name.clone())
-        };
-        if name(&is.container_runtime) != name(&wanted.container_runtime) {
-            let (is, wanted) = (name(&is.container_runtime), name(&wanted.container_runtime));
-            let reason = format!("the container runtime cannot change from {is} to {wanted}");
-            return Plan::Unsupported { reason };
+        if let Some(refused) = local::refuse_runtime(is, wanted) {
+            return refused;
         }
         let mut steps = Vec::new();
         for field in [IMAGE, REBOOT] {
@@ -512,23 +498,14 @@ impl Provider for QemuProvider {
                 steps.push(Step::new(field, &value));
             }
         }
-        if let (Some(is), Some(wanted)) = (&is.container_runtime, &wanted.container_runtime)
-            && is.version != wanted.version
-        {
-            steps.push(Step::new(RUNTIME, &wanted.version));
-        }
-        if is.kubelet != wanted.kubelet {
-            steps.push(Step::new(KUBELET, &wanted.kubelet));
-        }
+        steps.extend(local::version_steps(is, wanted));
         // Each step boots the machine.
         if steps.is_empty() { Plan::NoOp } else { Plan::InPlace { steps, disruptive: true } }
     }
 
     fn create<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Progress, ProviderError>> {
         async move {
-            let key = request.key.as_str().to_owned();
-            self.creating.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
-            let _creating = Creating(self, key);
+            let _creating = self.creations.begin(request.key.as_str());
             Ok(self.created(request).await?)
         }
         .boxed()

@@ -51,7 +51,7 @@ impl AgentJoin {
 fn grant(node: &str, host: &Host) -> Grant {
     let own = |field: &Option<String>| field.clone().unwrap_or_default();
     let host = HostRef { namespace: own(&host.metadata.namespace), name: own(&host.metadata.name) };
-    Grant { node: node.to_owned(), host: Some(host), endpoint: None }
+    Grant { node: node.to_owned(), host: Some(host), ..Grant::default() }
 }
 
 impl Join for AgentJoin {
@@ -62,7 +62,7 @@ impl Join for AgentJoin {
     ) -> BoxFuture<'a, Result<Files, ProviderError>> {
         async move {
             let desired = &request.desired;
-            let grant = Grant { endpoint: desired.endpoint.clone(), ..grant(&desired.node_name, host) };
+            let grant = Grant { host: grant(&desired.node_name, host).host, ..Grant::of(desired) };
             let issued = self.credentials.issue(&grant).await;
             let kubeconfig = issued.map_err(|error| ProviderError::Transient(error.to_string()))?;
             let settings = Settings {

@@ -6,6 +6,7 @@ mod join;
 #[cfg(unix)]
 pub mod openssh;
 mod plan;
+mod planner;
 mod pool;
 mod probe;
 mod program;
@@ -15,6 +16,7 @@ mod transport;
 
 pub use config::{API_VERSION, KIND, format};
 pub use join::{AgentJoin, Files, Join};
+pub use planner::SshPlanner;
 pub use pool::{PoolError, SecretKeys};
 pub use program::{Command, DIRECTORY, ExitCode, Input, Inspection, Inventory, Output, Owner, Verb};
 pub use provider::{Options, SshProvider};

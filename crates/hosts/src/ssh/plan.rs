@@ -7,6 +7,7 @@ use settled_machines::types::{self, ContainerRuntime, MachineAddress, MachineVer
 
 use super::config;
 use super::program::Inspection;
+use crate::versions::minor;
 
 /// Step that puts a version of the kubelet in place.
 pub(super) const KUBELET: &str = "kubelet";
@@ -61,10 +62,6 @@ pub(super) fn versions(inspection: &Inspection) -> MachineVersions {
         container_runtime: runtime
             .map(|(name, version)| ContainerRuntime { name: name.clone(), version: version.clone() }),
     }
-}
-
-fn minor(version: &str) -> Option<&str> {
-    version.trim_start_matches('v').rsplit_once('.').map(|(minor, _)| minor)
 }
 
 /// The plan for a running host.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use settled_controller::ObjectKey;
 use settled_controller::worker::Next;
 
@@ -30,7 +31,9 @@ impl Controller for NodeLeases {
             return Ok(Next::AwaitChange);
         };
         let Some(lease) = informers.leases.get(key) else { return Ok(Next::AwaitChange) };
-        let (Some(expiry), Some(_)) = (expiry(&lease), node.machine()) else { return Ok(Next::AwaitChange) };
+        let (Some(expiry), Some(_)) = (expiry(&lease, Timestamp::MIN), node.machine()) else {
+            return Ok(Next::AwaitChange);
+        };
         let now = context.now();
         if let Ok(left) = Duration::try_from(expiry.duration_since(now))
             && !left.is_zero()
@@ -38,7 +41,7 @@ impl Controller for NodeLeases {
             return Ok(Next::RequeueAfter(left));
         }
         if node.ready() != "Unknown" {
-            report(&node, now, &context.client).await?;
+            report(&node, Timestamp::MIN, now, &context.client).await?;
         }
         // It may come back, with a Lease that is renewed.
         Ok(Next::RequeueAfter(Duration::from_secs(10)))

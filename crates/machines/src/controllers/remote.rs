@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::future::{BoxFuture, FutureExt as _};
+use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use settled_controller::cache::Cache;
@@ -134,8 +135,15 @@ struct Live {
 /// What the task of a cluster and its readers share.
 struct Inner {
     cluster: ObjectKey,
-    reach: Mutex<Reach>,
+    reach: Mutex<(Reach, Timestamp)>,
     live: OnceLock<Live>,
+}
+
+impl Inner {
+    /// Whether the cluster answers, and since when that is so.
+    fn reach(&self) -> (Reach, Timestamp) {
+        self.reach.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// A remote cluster. Dropped, its connection is closed.
@@ -153,7 +161,7 @@ impl Drop for Remote {
 
 impl Remote {
     pub(super) fn reach(&self) -> Reach {
-        self.inner.reach.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner.reach().0
     }
 
     pub(super) fn client(&self) -> Option<&Client> {
@@ -225,7 +233,7 @@ impl Remotes {
             Some(kubeconfig) => {
                 let inner = Arc::new(Inner {
                     cluster: cluster.clone(),
-                    reach: Mutex::new(Reach::Connecting),
+                    reach: Mutex::new((Reach::Connecting, self.0.clock.now())),
                     live: OnceLock::new(),
                 });
                 let task = tokio::spawn(run(inner.clone(), kubeconfig.clone(), self.0.clone()));
@@ -244,8 +252,11 @@ fn backoff(pause: Duration) -> Duration {
 async fn report(inner: &Inner, reach: Reach, shared: &Shared) {
     let is_new = {
         let mut known = inner.reach.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = std::mem::discriminant(&*known) != std::mem::discriminant(&reach);
-        *known = reach;
+        let is_new = std::mem::discriminant(&known.0) != std::mem::discriminant(&reach);
+        known.0 = reach;
+        if is_new {
+            known.1 = shared.clock.now();
+        }
         is_new
     };
     if is_new {
@@ -320,7 +331,9 @@ async fn run(inner: Arc<Inner>, kubeconfig: String, shared: Arc<Shared>) {
     let expiring = async {
         loop {
             tokio::time::sleep(LEASE_SCAN).await;
-            expire(live, &shared.clock).await;
+            if let (Reach::Connected, since) = inner.reach() {
+                expire(live, since, &shared.clock).await;
+            }
         }
     };
     tokio::select! {
@@ -347,16 +360,19 @@ fn innermost(error: &dyn std::error::Error) -> String {
     innermost.to_string()
 }
 
-/// Reports Nodes whose Leases have expired as unknown.
-async fn expire(live: &Live, clock: &Clock) {
+/// Reports Nodes as unknown whose Leases were not renewed for their duration while the cluster answered. Nobody can renew a Lease on an API server that
+/// does not answer, so that the time before says nothing (the grace period of `node-lifecycle-controller`, which begins anew with each of its starts).
+async fn expire(live: &Live, connected_since: Timestamp, clock: &Clock) {
     let now = clock.now();
     for lease in live.leases.state() {
         let Some(node) = live.nodes.get(ObjectKey::new("", meta::name(&*lease))) else { continue };
-        let is_expired = lease_expiry::expiry(&lease).is_some_and(|expiry| expiry <= now);
-        if !is_expired || node.machine().is_none() || node.ready() == "Unknown" {
+        if !lease_expiry::is_expired(&lease, connected_since, now)
+            || node.machine().is_none()
+            || node.ready() == "Unknown"
+        {
             continue;
         }
-        let reported = lease_expiry::report(&node, now, &live.client);
+        let reported = lease_expiry::report(&node, connected_since, now, &live.client);
         match tokio::time::timeout(PROBE_TIMEOUT, reported).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {

@@ -38,7 +38,6 @@ impl Default for AgentOptions {
 }
 
 /// What an agent has reported.
-#[derive(Clone, Debug)]
 struct Reported {
     id: String,
     versions: MachineVersions,
@@ -50,20 +49,15 @@ pub async fn run_agents<A: Access>(client: Client, cloud: A, clock: Clock, optio
     let mut reported: HashMap<String, Reported> = HashMap::new();
     loop {
         let now = clock.now();
-        // What was cut off for so long that others have given up on it reports anew.
-        let lease = SignedDuration::try_from(options.lease).unwrap_or(SignedDuration::MAX);
-        if !options.renew.is_zero() {
-            reported.retain(|_, known| now.duration_since(known.renewed) < lease);
-        }
         let due = cloud.read(|cloud| due(cloud, &reported, now, options)).await;
         let live: Vec<String> = cloud.read(|cloud| cloud.hosts.keys().cloned().collect()).await;
         if live.len() < reported.len() {
             reported.retain(|uid, _| live.binary_search(uid).is_ok());
         }
         let results = stream::iter(due.into_iter().map(|(uid, host)| {
-            let (client, known) = (client.clone(), reported.get(&uid).cloned());
+            let client = client.clone();
             async move {
-                let result = report(&client, &host, known.as_ref(), now, options).await;
+                let result = report(&client, &host, now, options).await;
                 (uid, host, result)
             }
         }))
@@ -113,25 +107,23 @@ fn due(
 async fn report(
     client: &Client,
     host: &SimulatedHost,
-    known: Option<&Reported>,
     now: Timestamp,
     options: AgentOptions,
 ) -> Result<(), kube::Error> {
     let nodes: Api<Node> = Api::all(client.clone());
-    if known.is_none_or(|known| known.id != host.id || known.versions != host.versions) {
-        let node = match nodes.get_opt(&host.node_name).await? {
-            Some(node) => node,
-            None => register(&nodes, host).await?,
-        };
-        // A Node of this name that is of another host: it must go first.
-        if node.spec.provider_id.as_deref() != Some(host.id.as_str()) {
-            return Ok(());
-        }
-        let status = status(&node, host, now);
-        if node.status != serde_json::from_value::<NodeStatus>(status.clone()).unwrap_or_default() {
-            let patch = json!({"metadata": {"uid": node.metadata.uid}, "status": status});
-            nodes.patch_status(&host.node_name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        }
+    // Each time, as kubelets do: others may have given up on the Node in the meantime.
+    let node = match nodes.get_opt(&host.node_name).await? {
+        Some(node) => node,
+        None => register(&nodes, host).await?,
+    };
+    // A Node of this name that is of another host: it must go first.
+    if node.spec.provider_id.as_deref() != Some(host.id.as_str()) {
+        return Ok(());
+    }
+    let status = status(&node, host, now);
+    if node.status != serde_json::from_value::<NodeStatus>(status.clone()).unwrap_or_default() {
+        let patch = json!({"metadata": {"uid": node.metadata.uid}, "status": status});
+        nodes.patch_status(&host.node_name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     }
     if options.renew.is_zero() { Ok(()) } else { renew(client, host, now, options).await }
 }

@@ -21,7 +21,7 @@ Examples:
   settled cluster diff prod.yaml context:staging
                                               compare two clusters
   settled cluster sync prod.yaml context:staging
-                                              make the second declare the same
+                                              copy versions, sizes, labels, …
 
 docs/machines.md describes the kinds, the providers, and what each proves.";
 
@@ -104,12 +104,26 @@ Exit codes:
   2  invalid arguments or unreadable input
   4  the cluster is unreachable, or a permission is missing";
 
+const UPGRADE_HELP_AFTER: &str = "\
+Examples:
+  settled cluster upgrade prod --version v1.37.0
+                                              control plane, then workers
+  settled cluster upgrade prod --version v1.36.3 --control-plane-only
+                                              a downgrade is the same
+  settled cluster rollout status md/workers   wait for the workers";
+
+const SCALE_HELP_AFTER: &str = "\
+Examples:
+  settled cluster scale md/workers --replicas 5
+  settled cluster scale ms/workers-1f0c2a3b --replicas 0
+                                              a MachineSet without an owner";
+
 const ROLLOUT_HELP_AFTER: &str = "\
 Examples:
   settled cluster rollout status md/workers   wait for its end
   settled cluster rollout pause md/workers
-  settled cluster rollout undo md/workers     the template of before
-  settled cluster rollout restart md/workers  new Machines of the same template";
+  settled cluster rollout undo md/workers     back to the template before
+  settled cluster rollout restart md/workers  new Machines, same template";
 
 const IMPORT_HELP_AFTER: &str = "\
 Examples:
@@ -190,6 +204,17 @@ pub(crate) enum MachinesCommand {
     Agent(AgentArgs),
 }
 
+/// How a command connects to API servers, and for how long it may work.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ConnectionArgs {
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+
+    /// Timeout of the command
+    #[arg(id = "command_timeout", long = "timeout", value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
+    pub(crate) timeout: Duration,
+}
+
 /// The server of a command.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServerArgs {
@@ -203,11 +228,7 @@ pub(crate) struct ServerArgs {
     pub(crate) namespace: Option<String>,
 
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-
-    /// Timeout of the command
-    #[arg(id = "command_timeout", long = "timeout", value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
-    pub(crate) timeout: Duration,
+    pub(crate) connection: ConnectionArgs,
 }
 
 /// Manifests.
@@ -228,58 +249,56 @@ pub(crate) struct ManifestArgs {
 #[derive(Args, Debug)]
 #[command(after_help = PLAN_HELP_AFTER)]
 pub(crate) struct PlanArgs {
+    /// Write the plan to this file, for `apply --plan`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Also show Machines that do not change
+    #[arg(long)]
+    pub(crate) all: bool,
+
     #[command(flatten)]
     pub(crate) manifests: ManifestArgs,
 
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 
-    /// Write the plan into this file, for `apply --plan`
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) out: Option<PathBuf>,
-
-    /// Show Machines that stay as they are, too
-    #[arg(long)]
-    pub(crate) all: bool,
-
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
-    pub(crate) output: TableOutput,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs<TableOutput>,
 }
 
 /// Apply manifests, or a plan; the plan is printed first
 #[derive(Args, Debug)]
 #[command(after_help = APPLY_HELP_AFTER)]
 pub(crate) struct ApplyArgs {
-    #[command(flatten)]
-    pub(crate) manifests: ManifestArgs,
-
     /// Plan of `settled cluster plan --out`; refused if the world has changed since
     #[arg(long, value_name = "FILE", conflicts_with = "files", value_hint = ValueHint::FilePath)]
     pub(crate) plan: Option<PathBuf>,
 
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
-
-    /// Take over fields that other managers own
+    /// Print the plan without applying it
     #[arg(long)]
-    pub(crate) force_conflicts: bool,
+    pub(crate) dry_run: bool,
+
+    /// Wait until Clusters, groups and Machines are ready, within --timeout
+    #[arg(long)]
+    pub(crate) wait: bool,
 
     /// Install the kinds first, with the schemas of the providers that this program has
     #[arg(long)]
     pub(crate) install: bool,
 
-    /// Print the plan, and stop
+    /// Take over fields that other managers own
     #[arg(long)]
-    pub(crate) dry_run: bool,
+    pub(crate) force_conflicts: bool,
 
-    /// Wait until Clusters, groups and Machines are done
-    #[arg(long)]
-    pub(crate) wait: bool,
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
 
-    /// Output format of the plan
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
-    pub(crate) output: TableOutput,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs<TableOutput>,
 }
 
 /// Show a Cluster with its groups, Machines, Nodes and hosts
@@ -289,51 +308,52 @@ pub(crate) struct DescribeArgs {
     #[arg(value_name = "CLUSTER")]
     pub(crate) name: Option<String>,
 
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
-
-    /// Show each Machine; otherwise, equal ones are grouped
+    /// Show each Machine; by default, Machines of a group with the same state are one line
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
-    pub(crate) output: TextOutput,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs<TextOutput>,
 }
 
 /// Upgrade or downgrade a Cluster: the control plane first, then the workers
 ///
 /// Only specs are changed: how each Machine gets there is decided by its provider.
 #[derive(Args, Debug)]
+#[command(after_help = UPGRADE_HELP_AFTER)]
 pub(crate) struct UpgradeArgs {
     /// Name of the Cluster
     #[arg(value_name = "CLUSTER")]
     pub(crate) name: String,
 
-    /// Version of the control plane and the kubelets
+    /// Version of the control plane and of all kubelets, such as v1.37.0
     #[arg(id = "to_version", long = "version", value_name = "VERSION")]
     pub(crate) version: String,
 
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
-
-    /// Leave the workers as they are
+    /// Do not change the workers
     #[arg(long)]
     pub(crate) control_plane_only: bool,
 
-    /// Show what would be changed
+    /// Print which objects would be changed, without changing them
     #[arg(long)]
     pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 /// Set the size of a MachineDeployment or a MachineSet
 #[derive(Args, Debug)]
+#[command(after_help = SCALE_HELP_AFTER)]
 pub(crate) struct ScaleArgs {
     /// The group: md/NAME or ms/NAME
     #[arg(value_name = "TYPE/NAME")]
     pub(crate) group: String,
 
-    /// How many Machines
+    /// Number of Machines
     #[arg(long, value_name = "COUNT")]
     pub(crate) replicas: u32,
 
@@ -377,12 +397,12 @@ pub(crate) struct RolloutTarget {
 /// The MachineDeployment, and where it goes back to.
 #[derive(Args, Debug)]
 pub(crate) struct UndoArgs {
-    #[command(flatten)]
-    pub(crate) target: RolloutTarget,
-
-    /// The revision [default: the one before]
+    /// Revision of the template [default: the one before the present one]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) to_revision: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) target: RolloutTarget,
 }
 
 /// Compare two clusters: what they declare, or what really runs
@@ -391,15 +411,15 @@ pub(crate) struct UndoArgs {
 #[derive(Args, Debug)]
 #[command(after_help = DIFF_HELP_AFTER)]
 pub(crate) struct DiffArgs {
-    /// The first cluster
+    /// First cluster: a file, a directory, `-`, or context:NAME
     #[arg(value_name = "A")]
     pub(crate) a: String,
 
-    /// The second cluster
+    /// Second cluster
     #[arg(value_name = "B")]
     pub(crate) b: String,
 
-    /// Only this part
+    /// Compare only this part of what they declare
     #[arg(long, value_name = "PART")]
     pub(crate) part: Option<PartName>,
 
@@ -407,16 +427,15 @@ pub(crate) struct DiffArgs {
     #[arg(long, conflicts_with = "part")]
     pub(crate) observed: bool,
 
-    /// Leave the sizes of groups out
+    /// Do not compare the sizes of groups
     #[arg(long)]
     pub(crate) ignore_replicas: bool,
 
     #[command(flatten)]
     pub(crate) server: SourceArgs,
 
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
-    pub(crate) output: TextOutput,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs<TextOutput>,
 }
 
 /// How sources of a comparison are read.
@@ -427,39 +446,34 @@ pub(crate) struct SourceArgs {
     pub(crate) namespace: Option<String>,
 
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-
-    /// Timeout of the command
-    #[arg(id = "command_timeout", long = "timeout", value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
-    pub(crate) timeout: Duration,
+    pub(crate) connection: ConnectionArgs,
 }
 
-/// Make a cluster declare what another one does, without its provider's configuration
+/// Copy what a cluster declares to another one, without the configuration of providers
 #[derive(Args, Debug)]
 #[command(after_help = SYNC_HELP_AFTER)]
 pub(crate) struct SyncArgs {
-    /// The cluster that is followed
+    /// Cluster to copy from: a file, a directory, `-`, or context:NAME
     #[arg(value_name = "A")]
     pub(crate) a: String,
 
-    /// The cluster that is changed
+    /// Cluster to change: context:NAME, a kubeconfig, or a state directory
     #[arg(value_name = "B")]
     pub(crate) b: String,
 
-    /// Leave the sizes of groups as they are
+    /// Do not change the sizes of groups
     #[arg(long)]
     pub(crate) ignore_replicas: bool,
 
-    /// Show what would be changed
+    /// Print the plan without changing anything
     #[arg(long)]
     pub(crate) dry_run: bool,
 
     #[command(flatten)]
     pub(crate) server: SourceArgs,
 
-    /// Output format of the plan
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
-    pub(crate) output: TableOutput,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs<TableOutput>,
 }
 
 /// Check manifests against the schemas of kinds and providers, or the status of a server's objects
@@ -481,68 +495,91 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "CLUSTER")]
     pub(crate) name: Option<String>,
 
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
-
-    /// Manifests of this server, kubeadm, or cluster.k8s.io/v1alpha1
+    /// Format of the manifests
     #[arg(long, value_name = "FORMAT", default_value = "settled")]
     pub(crate) format: ExportFormat,
 
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", help_heading = "Output")]
-    pub(crate) output: ObjectOutput,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs<ObjectOutput>,
 }
 
 /// Convert manifests of cluster.k8s.io/v1alpha1, or a configuration of kubeadm
 #[derive(Args, Debug)]
 #[command(after_help = IMPORT_HELP_AFTER)]
 pub(crate) struct ImportArgs {
-    #[command(flatten)]
-    pub(crate) manifests: ManifestArgs,
+    /// Fail if the manifests declare something that has no field here
+    #[arg(long)]
+    pub(crate) strict: bool,
 
     /// Namespace of objects that name none
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub(crate) namespace: String,
 
-    /// Fail if something is not carried out
-    #[arg(long)]
-    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
 
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", help_heading = "Output")]
-    pub(crate) output: ObjectOutput,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs<ObjectOutput>,
 }
 
 /// Make Machines for Nodes that exist already, paused
 #[derive(Args, Debug)]
 #[command(after_help = ADOPT_HELP_AFTER)]
 pub(crate) struct AdoptArgs {
-    /// Names of the Nodes [default: all without a Machine]
+    /// Names of Nodes [default: all Nodes without a Machine]
     #[arg(value_name = "NODE")]
     pub(crate) names: Vec<String>,
+
+    /// MachineClass with the configuration of the provider, in the same namespace
+    #[arg(long, value_name = "NAME", required_unless_present = "provider_spec")]
+    pub(crate) class: Option<String>,
+
+    /// File with the configuration of the provider (YAML or JSON)
+    #[arg(long, value_name = "FILE", conflicts_with = "class", value_hint = ValueHint::FilePath)]
+    pub(crate) provider_spec: Option<PathBuf>,
+
+    /// Cluster of the Machines [default: none]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) of: Option<String>,
+
+    /// Create the Machines; by default, they are only printed
+    #[arg(long)]
+    pub(crate) apply: bool,
 
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 
-    /// The Cluster of the Machines
-    #[arg(long, value_name = "NAME")]
-    pub(crate) of: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs<ObjectOutput>,
+}
 
-    /// MachineClass with the configuration of the provider
-    #[arg(long, value_name = "NAME", required_unless_present = "provider_spec")]
-    pub(crate) class: Option<String>,
-
-    /// File with the configuration of the provider
-    #[arg(long, value_name = "FILE", conflicts_with = "class", value_hint = ValueHint::FilePath)]
-    pub(crate) provider_spec: Option<PathBuf>,
-
-    /// Create the Machines, and do not only print them
-    #[arg(long)]
-    pub(crate) apply: bool,
-
+/// Output of a command.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct OutputArgs<F: OutputFormat> {
     /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", help_heading = "Output")]
-    pub(crate) output: ObjectOutput,
+    #[arg(id = "output", short = 'o', long = "output", value_name = "FORMAT", default_value = F::DEFAULT, help_heading = "Output")]
+    pub(crate) format: F,
+}
+
+/// Output formats of a command.
+pub(crate) trait OutputFormat: ValueEnum + Send + Sync + 'static {
+    /// The one that is not asked for.
+    const DEFAULT: &'static str;
+}
+
+impl OutputFormat for TableOutput {
+    const DEFAULT: &'static str = "table";
+}
+
+impl OutputFormat for TextOutput {
+    const DEFAULT: &'static str = "text";
+}
+
+impl OutputFormat for ObjectOutput {
+    const DEFAULT: &'static str = "yaml";
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -101,6 +101,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) bind_address: std::net::IpAddr,
 
+    /// Also listen on this address, which the machine may get later
+    ///
+    /// For the control planes of Clusters with hosts on a bridge of this machine.
+    #[cfg(all(feature = "machines", target_os = "linux"))]
+    #[arg(long, value_name = "IP", hide = true)]
+    pub(crate) also_bind_address: Option<std::net::Ipv4Addr>,
+
     /// Add the server to this kubeconfig
     ///
     /// Cluster, user and context replace those of an earlier server with the same `--name`, and the context becomes the current one. Other

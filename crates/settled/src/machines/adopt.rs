@@ -48,7 +48,7 @@ pub(super) fn run(args: &AdoptArgs) -> Result<ExitCode, CommandError> {
         Ok(adopted)
     })?;
     let Some(adopted) = adopted else { return Ok(ExitCode::from(INTERRUPTED)) };
-    documents::print(&adopted.machines, args.output)?;
+    documents::print(&adopted.machines, args.output.format)?;
     convert::report(&adopted.notes);
     let machines = text::plural(adopted.machines.len() as u64, "Machine");
     stderr::print_line(&match args.apply {

@@ -63,7 +63,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
                     .hint("make a new plan: settled cluster plan"));
             }
         }
-        plan::show(&planned.preview, args.output, false)?;
+        plan::show(&planned.preview, args.output.format, false)?;
         if args.dry_run {
             return Ok(Vec::new());
         }
@@ -73,10 +73,10 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
     if !args.wait || applied.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    let patience = Patience::with_timeout(Some(args.server.timeout));
+    let patience = Patience::with_timeout(Some(args.server.connection.timeout));
     session::interruptible(async |signals| {
         let opened = server::open(&args.server, patience).await?;
-        watched::wait(&opened, &applied, args.server.timeout, signals).await
+        watched::wait(&opened, &applied, args.server.connection.timeout, signals).await
     })
 }
 

@@ -51,7 +51,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, CommandError> {
     if objects.is_empty() {
         return Err(CommandError::input(format!("no objects found in namespace {namespace}")));
     }
-    documents::print(&objects, args.output)?;
+    documents::print(&objects, args.output.format)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -82,7 +82,7 @@ pub(super) fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
         return Err(CommandError::input("there is nothing to import")
             .hint("Cluster, Machine, MachineSet, MachineDeployment and MachineClass of cluster.k8s.io/v1alpha1, and ClusterConfiguration of kubeadm are imported"));
     }
-    documents::print(&objects, args.output)?;
+    documents::print(&objects, args.output.format)?;
     report(&notes);
     if others > 0 {
         stderr::warning(&format!("{} of other kinds left out", text::plural(others as u64, "object")));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use settled_clusters::{CreateOptions, Error, Event, Manifests, create};
 use settled_machines::inventory::{Id, Kind};
 
-use super::{documents, engine, watched};
+use super::{documents, engine, providers, watched};
 use crate::cli::lifecycle::CreateArgs;
 use crate::error::CommandError;
 use crate::{output, stderr};
@@ -16,7 +16,9 @@ use crate::{output, stderr};
 const EXPLAIN: Duration = Duration::from_secs(2);
 
 pub(super) fn run(args: &CreateArgs) -> Result<ExitCode, CommandError> {
-    let manifests = Manifests::new(documents::read(&args.files)?)
+    let documents = documents::read(&args.files)?;
+    providers::check(&documents)?;
+    let manifests = Manifests::new(documents)
         .map_err(|error| CommandError::input(format!("the manifests are not those of a cluster: {error}")))?;
     engine::with(&args.state, true, async |engine, signals| {
         let controllers = engine.management.start_controllers();

@@ -27,11 +27,11 @@ pub(super) fn run(args: &DescribeArgs) -> Result<ExitCode, CommandError> {
         }
         inventory = inventory.of_cluster(&namespace, name);
     }
-    let branches = describe(&inventory, args.all || args.output == TextOutput::Json);
+    let branches = describe(&inventory, args.all || args.output.format == TextOutput::Json);
     if branches.is_empty() {
         return Err(CommandError::input(format!("no clusters or machines found in namespace {namespace}")));
     }
-    match args.output {
+    match args.output.format {
         TextOutput::Json => output::print_json(&branches.iter().map(value).collect::<Vec<_>>())?,
         TextOutput::Text => {
             let mut out = String::new();

@@ -25,7 +25,7 @@ pub(super) fn run_diff(args: &DiffArgs) -> Result<ExitCode, CommandError> {
     // 1 is an answer here: whatever goes wrong is 2.
     match differences(args) {
         Ok(Some(comparison)) => {
-            show(&comparison, args.output)?;
+            show(&comparison, args.output.format)?;
             Ok(ExitCode::from(u8::from(!comparison.is_empty())))
         }
         Ok(None) => Ok(ExitCode::from(INTERRUPTED)),
@@ -54,8 +54,8 @@ fn differences(args: &DiffArgs) -> Result<Option<Comparison>, CommandError> {
 }
 
 fn both(a: &str, b: &str, args: &SourceArgs) -> Result<Option<(Inventory, Inventory)>, CommandError> {
-    let (a, b) = (Source::parse(a, &args.cluster)?, Source::parse(b, &args.cluster)?);
-    let patience = Patience::with_timeout(Some(args.timeout));
+    let (a, b) = (Source::parse(a, &args.connection.cluster)?, Source::parse(b, &args.connection.cluster)?);
+    let patience = Patience::with_timeout(Some(args.connection.timeout));
     session::run(async {
         let read = async { Ok((a.read(args, patience).await?, b.read(args, patience).await?)) };
         tokio::select! {
@@ -148,9 +148,11 @@ enum Synced {
 }
 
 pub(super) fn run_sync(args: &SyncArgs) -> Result<ExitCode, CommandError> {
-    let (a, b) =
-        (Source::parse(&args.a, &args.server.cluster)?, Source::parse(&args.b, &args.server.cluster)?);
-    let patience = Patience::with_timeout(Some(args.server.timeout));
+    let (a, b) = (
+        Source::parse(&args.a, &args.server.connection.cluster)?,
+        Source::parse(&args.b, &args.server.connection.cluster)?,
+    );
+    let patience = Patience::with_timeout(Some(args.server.connection.timeout));
     let synced = session::run(async {
         let work = synchronize(args, &a, &b, patience);
         tokio::select! {
@@ -204,12 +206,12 @@ async fn synchronize(
     let preview: Preview = preview(&second, &after, &registry)
         .map_err(|error| CommandError::input_error("cannot plan", error))?;
     if sync.steps.is_empty() && sync.created.is_empty() {
-        if args.output == TableOutput::Json {
-            plan::show(&preview, args.output, false)?;
+        if args.output.format == TableOutput::Json {
+            plan::show(&preview, args.output.format, false)?;
         }
         return Ok(sync);
     }
-    plan::show(&preview, args.output, false)?;
+    plan::show(&preview, args.output.format, false)?;
     if args.dry_run {
         return Ok(sync);
     }

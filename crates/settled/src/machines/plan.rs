@@ -39,7 +39,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<ExitCode, CommandError> {
             .and_then(|text| std::fs::write(path, text))
             .map_err(|error| CommandError::output(format!("cannot write {}", path.display()), error))?;
     }
-    show(&planned.preview, args.output, args.all)?;
+    show(&planned.preview, args.output.format, args.all)?;
     Ok(ExitCode::SUCCESS)
 }
 

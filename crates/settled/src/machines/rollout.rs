@@ -32,11 +32,11 @@ fn status(target: &RolloutTarget) -> Result<ExitCode, CommandError> {
     if target.server.state.is_some() {
         return Err(CommandError::usage("cannot wait with --state: no controllers run there"));
     }
-    let patience = Patience::with_timeout(Some(target.server.timeout));
+    let patience = Patience::with_timeout(Some(target.server.connection.timeout));
     session::interruptible(async |signals| {
         let opened = server::open(&target.server, patience).await?;
         let id = server::named(&target.name, &opened.namespace, &[Kind::MachineDeployment])?;
-        watched::wait(&opened, &[id], target.server.timeout, signals).await
+        watched::wait(&opened, &[id], target.server.connection.timeout, signals).await
     })
 }
 

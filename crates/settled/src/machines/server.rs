@@ -101,7 +101,7 @@ pub(super) fn with<T>(
     args: &ServerArgs,
     work: impl AsyncFnOnce(&Opened) -> Result<T, CommandError>,
 ) -> Result<Option<T>, CommandError> {
-    let patience = Patience::with_timeout(Some(args.timeout));
+    let patience = Patience::with_timeout(Some(args.connection.timeout));
     session::run(async {
         let opened = open(args, patience).await?;
         tokio::select! {
@@ -119,7 +119,7 @@ pub(super) async fn open(args: &ServerArgs, patience: Patience) -> Result<Opened
     let namespace = args.namespace.as_deref();
     match &args.state {
         Some(directory) => open_state(directory, namespace, patience).await,
-        None => connect(&args.cluster, namespace, patience).await,
+        None => connect(&args.connection.cluster, namespace, patience).await,
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn run(args: &UpgradeArgs) -> Result<ExitCode, CommandError> {
         return Err(CommandError::usage("cannot upgrade with --state: no controllers run there")
             .hint("start the server with `settled cluster create --state DIR`, and use its kubeconfig"));
     }
-    let patience = Patience::with_timeout(Some(args.server.timeout));
+    let patience = Patience::with_timeout(Some(args.server.connection.timeout));
     session::interruptible(async |signals| {
         let opened = server::open(&args.server, patience).await?;
         let client = opened.client();
@@ -51,8 +51,13 @@ pub(super) fn run(args: &UpgradeArgs) -> Result<ExitCode, CommandError> {
             live::patch(&client, id, patch, false).await.map_err(server::failed)?;
             output::print(format!("{id} configured\n").as_bytes())?;
             if id.kind == Kind::Machine
-                && let Settled::No(code) =
-                    watched::settle(&opened, std::slice::from_ref(id), args.server.timeout, signals).await?
+                && let Settled::No(code) = watched::settle(
+                    &opened,
+                    std::slice::from_ref(id),
+                    args.server.connection.timeout,
+                    signals,
+                )
+                .await?
             {
                 stderr::print_line("the control plane is not upgraded: workers are left as they are");
                 return Ok(code);
@@ -63,6 +68,6 @@ pub(super) fn run(args: &UpgradeArgs) -> Result<ExitCode, CommandError> {
             output::print(format!("{id} configured\n").as_bytes())?;
         }
         let ids: Vec<Id> = workers.into_iter().map(|(id, _)| id).chain([cluster]).collect();
-        watched::wait(&opened, &ids, args.server.timeout, signals).await
+        watched::wait(&opened, &ids, args.server.connection.timeout, signals).await
     })
 }

@@ -71,6 +71,16 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
     let free_port = !args.command.is_empty();
     let port = args.port.unwrap_or(if free_port { 0 } else { PORT });
     let address = server.listen(SocketAddr::new(args.bind_address, port)).await.map_err(not_started)?;
+    #[cfg(all(feature = "machines", target_os = "linux"))]
+    if let Some(also) = args.also_bind_address {
+        let also = std::net::SocketAddrV4::new(also, address.port());
+        let listening =
+            listen_early(also).map_err(|source| StartError::Listen { address: also.into(), source });
+        // Those who use the other address do not need it.
+        if let Err(error) = listening.and_then(|listener| server.listen_on(listener)) {
+            stderr::print_line(&format!("warning: {error}: hosts on the bridge cannot join"));
+        }
+    }
     let url = format!("https://{address}");
     let own = directory.path().join("admin.kubeconfig");
     if directory.is_temporary() {
@@ -140,6 +150,20 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
     }
     log.stopped();
     code
+}
+
+/// Listens on an address that the machine may not have yet.
+#[cfg(all(feature = "machines", target_os = "linux"))]
+fn listen_early(address: std::net::SocketAddrV4) -> std::io::Result<std::net::TcpListener> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+
+    const BACKLOG: i32 = 1024;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_ip_freebind(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }
 
 /// The configuration of the server, without its directory.
