@@ -20,6 +20,7 @@ mod finalizer;
 mod gate;
 mod harness;
 mod intercept;
+mod kube_controllers;
 mod kube_examples;
 mod kube_store;
 mod leader;

@@ -7,6 +7,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use settled_apiserver::Server;
 
+use crate::checks::{Check, Violation};
 use crate::cluster::{ObjectKey, text, uid};
 use crate::control::{Control, Writer};
 use crate::kinds::{Kinds, locate};
@@ -19,6 +20,8 @@ use crate::world::World;
 /// The annotation by which other clients touch objects.
 pub(crate) const TOUCHED: &str = "faults.settled.dev/touched";
 const JSON: &str = "application/json";
+/// In the message of a server that cannot read the result of a patch (`applyPatchToObject` upstream).
+const UNREADABLE: &str = " is invalid: patch: Invalid value";
 /// Interval and maximum number of attempts of users to create an object that is still being deleted.
 const RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRIES: usize = 60;
@@ -67,6 +70,10 @@ pub(crate) async fn perform_next<W: World>(control: &Arc<Control<W>>) -> bool {
     control.note(Actor::User, None, || edit.to_string());
     if let Err(error) = perform(control, edit).await {
         control.note(Actor::User, None, || format!("is refused: {error}"));
+        // Such an edit changes nothing under any schedule, and the run would prove nothing.
+        if error.starts_with("400 ") || error.contains(UNREADABLE) {
+            control.violate(Violation::new(Check::Edit, format!("{edit}: {error}")));
+        }
         if let Edit::Create(object) = edit
             && error.contains("object is being deleted")
         {

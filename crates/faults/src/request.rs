@@ -86,7 +86,8 @@ pub(crate) fn path(object: &ObjectKey, version: &str, subresource: &str) -> Stri
     path
 }
 
-/// Sends a request as the administrator, and returns status and body.
+/// Sends a request as the administrator, and returns status and body. A body with unknown fields is refused: otherwise a misspelled one is
+/// dropped, and the write does nothing.
 pub(crate) async fn send(
     server: &Server,
     method: Method,
@@ -95,9 +96,10 @@ pub(crate) async fn send(
     body: Option<&Value>,
 ) -> (StatusCode, Value) {
     let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+    let validation = if body.is_some() { "?fieldValidation=Strict" } else { "" };
     let request = Request::builder()
         .method(method)
-        .uri(path)
+        .uri(format!("{path}{validation}"))
         .header(header::CONTENT_TYPE, content_type)
         .header(header::USER_AGENT, "settled-faults")
         .body(Full::new(bytes));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use settled_apiserver::auth::User;
 use settled_apiserver::{Controller, Controllers};
 
@@ -181,13 +181,13 @@ impl<W: World> Scenario<W> {
         self
     }
 
-    /// An edit: a JSON merge patch of the status, as another controller writes it.
+    /// An edit: a JSON merge patch of the status alone (`{"phase": "Running"}`), as another controller writes it.
     #[must_use]
-    pub fn patch_status(self, api_version: &str, kind: &str, name: &str, patch: Value) -> Self {
-        self.patch_subresource(api_version, kind, name, "status", patch)
+    pub fn patch_status(self, api_version: &str, kind: &str, name: &str, status: Value) -> Self {
+        self.patch_subresource(api_version, kind, name, "status", json!({"status": status}))
     }
 
-    /// An edit: a JSON merge patch of a subresource, such as `resize`.
+    /// An edit: a JSON merge patch of a subresource, such as `resize`. The patch is of the whole object.
     #[must_use]
     pub fn patch_subresource(
         mut self,

@@ -1,6 +1,6 @@
 //! The example controller passes, and runs are the same each time.
 
-use settled_faults::{Fault, Options, Schedule, explore, replay};
+use settled_faults::{Check, Fault, Options, Schedule, explore, replay};
 
 use crate::{controller, scenario};
 
@@ -40,4 +40,14 @@ fn the_text_of_a_report_has_all_that_is_needed() {
     ] {
         assert!(text.contains(wanted), "{wanted}\n{text}");
     }
+}
+
+#[test]
+fn an_edit_that_the_server_does_not_understand_is_reported() {
+    let misspelled = serde_json::json!({"metadata": {"label": {"team": "a"}}});
+    let scenario = scenario::sites().patch("example.com/v1", "Site", "default/shop", misspelled);
+    let report = explore(controller::run, &scenario, &Options::share(1)).unwrap();
+    let failure = report.failures.iter().find(|failure| failure.violation.check == Check::Edit);
+    let message = failure.map(|failure| failure.violation.message.clone()).unwrap_or_default();
+    assert!(message.contains("422 ") && message.contains(r#"unknown field "metadata.label""#), "{report}");
 }

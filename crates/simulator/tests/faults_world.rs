@@ -154,9 +154,10 @@ fn no_fault_leaves_endpoints_of_a_service_behind() {
     let scenario = Scenario::new("endpoints")
         .object(node("a"))
         .object(web("one", "10.1.0.1", "True"))
-        .object(web("two", "10.1.0.2", "True"))
+        .object(web("two", "10.1.0.2", "False"))
         .object(service("stays"))
         .object(service("goes"))
+        .patch_status("v1", "Pod", "default/two", json!({"conditions": ready("True")}))
         .delete("v1", "Service", "default/goes")
         .ignore("/metadata/annotations")
         .finally("the Service has both addresses, and the other one nothing", |view| {

@@ -101,12 +101,8 @@ pub(super) async fn create_part(
     check_namespace(state, target)?;
     let manager = options.manager(call.user_agent);
     // What cannot be tracked has no managers.
-    let _untracked = definition.field_manager(part).update_in_place(
-        &mut definition.empty(),
-        &mut object,
-        &manager,
-        call.now,
-    );
+    let tracker = definition.field_manager(part);
+    let _untracked = tracker.update_in_place(&mut tracker.empty(), &mut object, &manager, call.now);
     create_complete(state, call, target, way, object, options).await
 }
 
@@ -196,7 +192,7 @@ pub(super) async fn create_complete(
                 if !call.internal {
                     unenforced::report(state, &target, &object, None);
                 }
-                return Ok(Outcome { written: stored(event.entry(), object), created: true });
+                return Ok(Outcome { written: stored(definition, event.entry(), object), created: true });
             }
             Err(WriteError::Conflict { .. }) if generate && attempts < MAX_NAMES => {}
             Err(WriteError::Conflict { current }) => return Err(exists(current.as_ref())),

@@ -138,7 +138,7 @@ pub(crate) async fn update(
                 if !finished && !call.internal {
                     unenforced::report(state, target, &new, Some(&old));
                 }
-                return Ok(Outcome { written: stored(event.entry(), new), created: false });
+                return Ok(Outcome { written: stored(definition, event.entry(), new), created: false });
             }
             Err(WriteError::Conflict { current: None }) if finished => {
                 return Ok(Outcome { written: Written::Object(new), created: false });

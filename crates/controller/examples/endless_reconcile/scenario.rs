@@ -22,7 +22,7 @@ async fn start(start: Start, reporting: Reporting) {
 /// What the Deployment controller reports.
 fn rollout(scenario: Scenario, generation: i64, available: &str) -> Scenario {
     let condition = json!({"type": "Available", "status": available, "reason": "Played", "message": "as the scenario has it"});
-    let status = json!({"status": {"observedGeneration": generation, "conditions": [condition]}});
+    let status = json!({"observedGeneration": generation, "conditions": [condition]});
     scenario.patch_status("apps/v1", "Deployment", "default/shop", status)
 }
 

@@ -52,6 +52,13 @@ impl<K> Deref for Reader<K> {
     }
 }
 
+impl<K> Reader<K> {
+    /// The reader of a cache that a watch of its own fills.
+    pub(crate) const fn of(cache: Cache<K>) -> Self {
+        Self(cache)
+    }
+}
+
 impl<K: Lookup> Reader<K> {
     /// As [`Cache::get`], with a reference whose type is inferred.
     #[must_use]

@@ -48,6 +48,8 @@ pub enum Check {
     Panic,
     /// The same schedule gives the same writes.
     Determinism,
+    /// The server understands the edits of the scenario: otherwise it is the scenario that is wrong, not the controller.
+    Edit,
 }
 
 impl fmt::Display for Check {
@@ -67,6 +69,7 @@ impl fmt::Display for Check {
             Self::Invariant => "invariant",
             Self::Panic => "panic",
             Self::Determinism => "determinism",
+            Self::Edit => "edit",
         })
     }
 }

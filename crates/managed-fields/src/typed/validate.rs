@@ -70,8 +70,9 @@ fn walk(
                     }
                     // Most fields are valid, and need no path.
                     let element = || PathElement::field(name.as_str());
-                    let type_ref = map.type_of(name);
-                    if map.field(name).is_none() && map.element_type == TypeRef::None {
+                    let named = map.field(name);
+                    let type_ref = named.map_or(&map.element_type, |field| &field.type_ref);
+                    if named.is_none() && map.element_type == TypeRef::None {
                         errors
                             .append(ValidationErrors::one("field not declared in schema").below(&element()));
                         break;

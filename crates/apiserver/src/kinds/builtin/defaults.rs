@@ -4,8 +4,6 @@
 use serde_json::Value;
 
 use super::BuiltinKind;
-use super::decode::zero;
-use super::packages::Absent;
 use super::plan::{Node, Shape, node};
 use crate::kinds::fields::Fields;
 
@@ -26,9 +24,8 @@ pub(crate) fn set_zero_values(kind: &BuiltinKind, object: &mut Value) {
 }
 
 fn fill(fields: &mut Fields, node: &Node, defaults: bool) {
-    let filled = || node.filled.iter().filter_map(|name| Some((name, node.fields.get(name)?)));
-    for (name, field) in filled() {
-        if field.absent == Some(Absent::Object) && !fields.contains_key(name) {
+    for name in &node.objects {
+        if !fields.contains_key(name) {
             fields.insert(name.clone(), Value::Object(Fields::new()));
         }
     }
@@ -37,19 +34,21 @@ fn fill(fields: &mut Fields, node: &Node, defaults: bool) {
             step.run(fields);
         }
     }
-    for (name, field) in filled() {
-        let none = |value: &Value| value.as_array().is_some_and(Vec::is_empty) && !defaults;
-        let known = fields.get(name).is_some_and(|value| !value.is_null() && !none(value));
-        if !known {
-            let value = match (&field.default, field.absent) {
-                (Some(default), _) if defaults => default.clone(),
-                (_, Some(Absent::Zero)) => zero(&field.shape),
-                (_, Some(Absent::Null)) => Value::Null,
-                (_, Some(Absent::Quantity)) => "0".into(),
-                _ => continue,
-            };
-            fields.insert(name.clone(), value);
+    let mut missing = Vec::new();
+    // Both are sorted: this runs for each object inside of each object that is read or written, and a search for each field took more
+    // than everything else.
+    let mut present = fields.iter().peekable();
+    for filled in &node.filled {
+        let Some(value) = (if defaults { &filled.default } else { &filled.zero }) else { continue };
+        while present.next_if(|(name, _)| **name < filled.name).is_some() {}
+        let found = present.peek().filter(|(name, _)| **name == filled.name).map(|(_, found)| *found);
+        let none = |found: &Value| found.as_array().is_some_and(Vec::is_empty) && !defaults;
+        if found.is_none_or(|found| found.is_null() && !value.is_null() || none(found)) {
+            missing.push((&filled.name, value));
         }
+    }
+    for (name, value) in missing {
+        fields.insert(name.clone(), value.clone());
     }
     // What is inside of scalars, and of nothing, is not asked for.
     for (name, value) in fields.iter_mut().filter(|(_, value)| value.is_object() || value.is_array()) {

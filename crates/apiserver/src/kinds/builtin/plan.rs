@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
 use serde_json::{Map, Value};
 
+use super::decode::zero;
 use super::packages::{self, Absent};
 use super::steps::{self, Step};
 
@@ -12,8 +13,10 @@ use super::steps::{self, Step};
 pub(super) struct Node {
     pub(super) component: String,
     pub(super) fields: BTreeMap<String, Field>,
-    /// The names of those that are [filled](Field::is_filled).
-    pub(super) filled: Box<[String]>,
+    /// Those of which something is written if they are absent. Of most fields, nothing is.
+    pub(super) filled: Box<[Filled]>,
+    /// The names of those that are objects then, before any step.
+    pub(super) objects: Box<[String]>,
     /// The fields by their numbers in protobuf.
     pub(super) numbers: Numbers,
     /// Of `defaults.yaml`.
@@ -47,10 +50,25 @@ pub(super) struct Field {
     pub(super) default: Option<Value>,
 }
 
-impl Field {
-    /// Whether anything is written of it if it is absent. Of most fields, nothing is.
-    pub(super) fn is_filled(&self) -> bool {
-        self.absent.is_some() || self.default.is_some()
+/// What is written of a field that is absent. A list of them is sorted by name, as the fields of objects are.
+pub(super) struct Filled {
+    pub(super) name: String,
+    /// Go's zero, or null.
+    pub(super) zero: Option<Value>,
+    /// With defaults.
+    pub(super) default: Option<Value>,
+}
+
+impl Filled {
+    fn new(name: &str, field: &Field) -> Option<Self> {
+        let zero = match field.absent {
+            Some(Absent::Zero) => Some(zero(&field.shape)),
+            Some(Absent::Null) => Some(Value::Null),
+            Some(Absent::Quantity) => Some("0".into()),
+            _ => None,
+        };
+        let default = field.default.clone().or_else(|| zero.clone());
+        default.is_some().then(|| Self { name: name.to_owned(), zero, default })
     }
 }
 
@@ -153,7 +171,12 @@ fn compile(component: &str) -> Node {
     let fields: BTreeMap<String, Field> = fields.collect();
     Node {
         component: component.to_owned(),
-        filled: fields.iter().filter(|(_, field)| field.is_filled()).map(|(name, _)| name.clone()).collect(),
+        filled: fields.iter().filter_map(|(name, field)| Filled::new(name, field)).collect(),
+        objects: fields
+            .iter()
+            .filter(|(_, field)| field.absent == Some(Absent::Object))
+            .map(|(name, _)| name.clone())
+            .collect(),
         fields,
         numbers: packages::numbers(component).map(numbers).unwrap_or_default(),
         steps: steps::steps(component),

@@ -1,8 +1,9 @@
-//! kube-rs' `runtime`, with a reflector and a `Store` of this crate: code written for those of kube-rs runs with other imports.
+//! kube-rs' `runtime`, with a `Controller`, a reflector and a `Store` of this crate: code written for those of kube-rs runs with other
+//! imports.
 //!
 //! ```diff
-//! -use kube::runtime::{WatchStreamExt, reflector, watcher};
-//! +use settled_controller::runtime::{WatchStreamExt, reflector, watcher};
+//! -use kube::runtime::{WatchStreamExt, controller::{Action, Controller}, reflector, watcher};
+//! +use settled_controller::runtime::{WatchStreamExt, controller::{Action, Controller}, reflector, watcher};
 //! ```
 //!
 //! Everything else of the module is kube-rs' own. The [`Store`](reflector::Store) is read like a [`Cache`](crate::Cache): it has
@@ -10,14 +11,17 @@
 //! too. Objects are typed, partial (`PartialObjectMeta`) or dynamic, as the watcher has them. What a
 //! [`FilteredClient`](crate::FilteredClient) drops is neither parsed nor stored.
 //!
-//! `Controller::for_stream` needs the store of kube-rs, and so does `reflect_shared`: those are
-//! `kube::runtime::reflector::store` and `store_shared`, as before.
+//! A [`Controller`] runs on a [`Cache`](crate::Cache) of its own, or on [a given one](Controller::for_cache) with predicates, a projection and
+//! indexes. `reflect_shared` needs the store of kube-rs: that is `kube::runtime::reflector::store_shared`, as before.
 
 use futures::{Stream, StreamExt as _, TryStream};
 use kube::runtime;
 pub use kube::runtime::*;
 
+pub mod controller;
+
 use crate::cache::Writer;
+pub use controller::Controller;
 pub use reflector::reflector;
 
 type Watched<K> = watcher::Result<watcher::Event<K>>;
