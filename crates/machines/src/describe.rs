@@ -206,11 +206,17 @@ fn summary(kind: Kind, object: &Value) -> String {
             format!("{} of {} available", number("/status/availableReplicas"), number("/spec/replicas"))
         }
         Kind::Machine => {
-            let versions = match text(object, "/status/versions/kubelet") {
-                "" => format!("{} wanted", text(object, "/spec/versions/kubelet")),
-                kubelet => kubelet.to_owned(),
+            // A machine of the control plane may have no kubelet.
+            let versions = |of: &str| {
+                let pointer = |name: &str| format!("/{of}/versions/{name}");
+                match (text(object, &pointer("kubelet")), text(object, &pointer("controlPlane"))) {
+                    ("", "") => None,
+                    ("", control_plane) => Some(format!("control plane {control_plane}")),
+                    (kubelet, _) => Some(kubelet.to_owned()),
+                }
             };
-            let mut summary = versions;
+            let wanted = || format!("{} wanted", versions("spec").unwrap_or_default());
+            let mut summary = versions("status").unwrap_or_else(wanted);
             let runtime = text(object, "/status/versions/containerRuntime/name");
             if !runtime.is_empty() {
                 summary.push_str(&format!(

@@ -41,16 +41,26 @@ pub(crate) fn signal(pid: i32, name: &str) {
 
 impl Drop for State {
     fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl State {
+    /// Ends everything at once, as a restart of the machine does.
+    pub(crate) fn clear(&self) {
         processes(self.path()).into_iter().for_each(|pid| signal(pid, "KILL"));
         for name in self.networks() {
             let kind = if name.contains('-') { ["netns", "del"] } else { ["link", "del"] };
             // An interface goes with its namespace.
             let _best_effort = Command::new("ip").args(kind).arg(name).stderr(Stdio::null()).status();
         }
+        // Interfaces of a namespace go a moment after it.
+        let begin = Instant::now();
+        while !self.networks().is_empty() && begin.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
-}
 
-impl State {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }

@@ -102,6 +102,42 @@ fn u1_x3_a_cluster_in_two_commands_on_one_linux_machine() {
     assert_eq!(state.sweep(), Vec::<String>::new());
 }
 
+/// All processes and networks are gone at once, as by a restart of the machine: the control plane is repaired, and hosts are created again under the same
+/// Machines.
+#[test]
+fn a_restart_of_the_machine_is_survived() {
+    if !has_namespaces() {
+        return;
+    }
+    let state = State::new();
+    fs::write(state.path().join("cluster.yaml"), MANIFESTS.replace("replicas: 3", "replicas: 1")).unwrap();
+    state.ok(&format!("create -f {}", state.path().join("cluster.yaml").display()));
+    let host = || {
+        let mut hosts =
+            fs::read_dir(state.path().join("state/hosts/netns/hosts")).into_iter().flatten().flatten();
+        hosts.next().and_then(|host| fs::read_to_string(host.path().join("host.json")).ok())
+    };
+    let before = host().unwrap();
+    state.clear();
+    assert_eq!((processes(state.path()), state.networks()), (Vec::new(), Vec::new()));
+    state.ok("repair prod");
+    let mut controllers = state.command("run").stdout(std::process::Stdio::null()).spawn().unwrap();
+    let begin = std::time::Instant::now();
+    while processes(state.path()).len() < 4 || host().is_none_or(|host| host == before) {
+        assert!(begin.elapsed().as_secs() < 60, "{:?}", processes(state.path()));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // The Node of the old host goes, and that of the new one comes.
+    while state.nodes() != ["prod-0 Current", "prod-workers-c813a5ca-0 Current"] {
+        assert!(begin.elapsed().as_secs() < 60, "{:?}", state.nodes());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    signal(i32::try_from(controllers.id()).unwrap(), "TERM");
+    controllers.wait().unwrap();
+    state.ok("delete prod");
+    assert_eq!(state.sweep(), Vec::<String>::new());
+}
+
 fn is_server(pid: i32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| line.windows(7).any(|word| word == b"\0serve\0"))

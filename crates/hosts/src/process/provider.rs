@@ -1,6 +1,7 @@
 //! The provider of control planes as local processes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -47,7 +48,7 @@ pub struct ProcessProvider {
 }
 
 /// The API server of a Cluster, as its hosts on this machine reach it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct LocalServer {
     /// Its data directory.
@@ -62,6 +63,16 @@ pub struct LocalServer {
     pub is_on_bridge: bool,
     /// Whether it listens on the loopback interface.
     pub is_on_loopback: bool,
+}
+
+/// Without the kubeconfig, which has a key.
+impl fmt::Debug for LocalServer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { data, advertise_address, port, .. } = self;
+        let mut text = formatter.debug_struct("LocalServer");
+        text.field("data", data).field("advertise_address", advertise_address).field("port", port);
+        text.finish_non_exhaustive()
+    }
 }
 
 fn failed(what: &str, error: &io::Error) -> ProviderError {
