@@ -86,13 +86,12 @@ pub(crate) fn write_json(out: &mut Vec<u8>, value: &Value) {
 /// Writes a text as `serde_json` does.
 fn write_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    let (bytes, mut done) = (text.as_bytes(), 0);
-    for (at, byte) in bytes.iter().enumerate() {
-        if *byte >= 0x20 && !matches!(byte, b'"' | b'\\') {
-            continue;
-        }
-        out.extend_from_slice(bytes.get(done..at).unwrap_or_default());
-        done = at + 1;
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, after) = rest.split_at_checked(plain_length(rest)).unwrap_or((rest, &[]));
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = after.split_first() else { break };
+        rest = after;
         match byte {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
             0x08 => out.extend_from_slice(b"\\b"),
@@ -106,8 +105,39 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
             }
         }
     }
-    out.extend_from_slice(bytes.get(done..).unwrap_or_default());
     out.push(b'"');
+}
+
+/// How many bytes from the beginning on are written as they are. Looks at eight of them at a time.
+fn plain_length(bytes: &[u8]) -> usize {
+    let (words, _) = bytes.as_chunks::<8>();
+    let mut length = 0;
+    for word in words {
+        if is_any_escaped(u64::from_le_bytes(*word)) {
+            break;
+        }
+        length += 8;
+    }
+    for byte in bytes.get(length..).unwrap_or_default() {
+        if *byte < 0x20 || matches!(byte, b'"' | b'\\') {
+            break;
+        }
+        length += 1;
+    }
+    length
+}
+
+/// Whether one of eight bytes is a control character, a quote or a backslash.
+const fn is_any_escaped(word: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    const fn is_any_below(word: u64, limit: u64) -> u64 {
+        word.wrapping_sub(ONES * limit) & !word & HIGH
+    }
+    const fn is_any(word: u64, byte: u8) -> u64 {
+        is_any_below(word ^ (ONES * byte as u64), 1)
+    }
+    is_any_below(word, 0x20) | is_any(word, b'"') | is_any(word, b'\\') != 0
 }
 
 /// The text of a JSON value.
@@ -358,6 +388,13 @@ mod tests {
             json!([0, 7, u64::MAX, i64::MIN, -1, 0.5, -2.25, 1e-7, 1e300, f64::MIN_POSITIVE]),
         ] {
             assert_eq!(String::from_utf8(to_bytes(&value)).unwrap(), value.to_string());
+        }
+        // Whatever is escaped, at any place of the words that are looked at.
+        for (place, escaped) in
+            (0..20).flat_map(|place| ['"', '\\', '\u{1f}', '\0', 'ÿ', '\u{7f}'].map(|one| (place, one)))
+        {
+            let text = format!("{}{escaped}{}", " ".repeat(place), "~!#[]".repeat(3));
+            assert_eq!(String::from_utf8(to_bytes(&json!(text))).unwrap(), json!(text).to_string());
         }
         // But for whole numbers, which Go writes without a fraction.
         for (number, text) in

@@ -41,8 +41,7 @@ impl Log {
     /// Waits until so many reconciles of an object have happened.
     async fn times(&self, name: &str, times: usize) {
         let mut names = self.0.subscribe();
-        let enough =
-            names.wait_for(|names| names.iter().filter(|known| *known == name).count() >= times);
+        let enough = names.wait_for(|names| names.iter().filter(|known| *known == name).count() >= times);
         tokio::time::timeout(PATIENCE, enough).await.unwrap_or_else(|_| panic!("{name}")).unwrap();
     }
 
@@ -240,7 +239,8 @@ async fn a_generator_is_reconciled_for_itself_and_for_what_it_owns() {
     // By an object that it owns: its creation, a change, and its end.
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
     let mut owned = map("owned");
-    owned.metadata.owner_references = kube::Resource::controller_owner_ref(&generator, &()).map(|owner| vec![owner]);
+    owned.metadata.owner_references =
+        kube::Resource::controller_owner_ref(&generator, &()).map(|owner| vec![owner]);
     maps.create(&PostParams::default(), &owned).await.unwrap();
     log.times("gen", 2).await;
     touch(&maps, "owned", "changed").await;
@@ -261,8 +261,7 @@ async fn a_filtered_stream_decides_what_is_reconciled() {
     let api: Api<Deployment> = Api::namespaced(client, "default");
     let deployment = |name: &str| -> Deployment {
         let labels = json!({"app": name});
-        let template =
-            json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+        let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
         let spec = json!({"selector": {"matchLabels": labels}, "template": template});
         serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
     };

@@ -14,11 +14,11 @@ use futures::future::{self, BoxFuture};
 use futures::stream::{self, BoxStream, SelectAll};
 use futures::{FutureExt as _, Stream, StreamExt as _, TryFuture, TryFutureExt};
 use kube::api::{Api, ObjectMeta};
+use kube::runtime::WatchStreamExt as _;
 pub use kube::runtime::controller::*;
 use kube::runtime::reflector::{self as upstream, ObjectRef};
 use kube::runtime::utils::{Backoff, StreamBackoff};
 use kube::runtime::watcher::{self, DefaultBackoff, Event, watcher};
-use kube::runtime::WatchStreamExt as _;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
@@ -272,9 +272,8 @@ where
             }
             (cache, handles)
         };
-        stream::once(begin).flat_map(|(cache, handles)| {
-            cache.changes().map(move |change| lock(&handles).take(change))
-        })
+        stream::once(begin)
+            .flat_map(|(cache, handles)| cache.changes().map(move |change| lock(&handles).take(change)))
     }
 
     /// Sets debounce and concurrency.
@@ -308,7 +307,12 @@ where
 
     /// The same for a kind known at run time only.
     #[must_use]
-    pub fn owns_with<Child>(mut self, api: Api<Child>, dyntype: Child::DynamicType, config: watcher::Config) -> Self
+    pub fn owns_with<Child>(
+        mut self,
+        api: Api<Child>,
+        dyntype: Child::DynamicType,
+        config: watcher::Config,
+    ) -> Self
     where
         Child: Clone + Resource + DeserializeOwned + Debug + Send + 'static,
         Child::DynamicType: Debug + Eq + Hash + Clone,
@@ -438,12 +442,20 @@ where
         ReconcilerFut::Error: std::error::Error + Send + 'static,
     {
         let Self {
-            cache, handles, triggers, trigger_backoff, graceful_shutdown, forceful_shutdown, dyntype, config
+            cache,
+            handles,
+            triggers,
+            trigger_backoff,
+            graceful_shutdown,
+            forceful_shutdown,
+            dyntype,
+            config,
         } = self;
         let store = lock(&handles).writer.as_reader();
         // The cache may be ahead of the changes that were read.
         let current = move |handle: &Handle<K>| {
-            let key = ObjectKey::new(handle.metadata.namespace.as_deref().unwrap_or_default(), &handle.name_any());
+            let key =
+                ObjectKey::new(handle.metadata.namespace.as_deref().unwrap_or_default(), &handle.name_any());
             cache.get(key).unwrap_or_else(|| Arc::clone(&handle.object))
         };
         let read = current.clone();
@@ -451,7 +463,8 @@ where
             StreamBackoff::new(triggers, trigger_backoff).take_until(future::select_all(graceful_shutdown));
         let results = applier(
             move |handle: Arc<Handle<K>>, context| {
-                let reconcile = TryFutureExt::into_future(reconciler(read(&handle), context)).in_current_span();
+                let reconcile =
+                    TryFutureExt::into_future(reconciler(read(&handle), context)).in_current_span();
                 Spawned(tokio::spawn(reconcile))
             },
             move |handle, error, context| error_policy(current(&handle), error, context),

@@ -4,22 +4,20 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-use k8s_openapi::api::core::v1::{Endpoints as EndpointsObject, Pod, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::api::core::v1::{Endpoints as EndpointsObject, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::events::EventType;
 use settled_controller::ObjectKey;
-use settled_controller::cache::Change;
 use settled_controller::worker::Next;
 
+use super::is_namespace_ending;
 use super::plan::{HEADLESS, TRIGGER, has_address};
+use super::services::{Found, Selecting, Services};
 use super::subsets::{is_over_capacity, is_same, subsets, truncate};
-use super::trigger::TriggerTimes;
-use super::{is_namespace_ending, is_same_endpoint};
 use crate::controller::{Context, Controller, Error, Shared};
 use crate::informers::{AnyChange, Informers};
 use crate::meta;
 use crate::selector::Labels;
-use crate::selector_index::{SelectorIndex, service_selector};
 
 /// `LabelManagedBy`.
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
@@ -30,8 +28,7 @@ pub(super) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
 /// The controller of Endpoints.
 pub(crate) struct Endpoints {
-    services: SelectorIndex,
-    triggers: TriggerTimes,
+    services: Services,
     /// Endpoints that were there at the start, which may have outlived their Services: `checkLeftoverEndpoints`.
     leftovers: Mutex<BTreeSet<ObjectKey>>,
 }
@@ -43,24 +40,7 @@ impl Endpoints {
             endpoints.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(LEADER))
         };
         let leftovers = all.iter().filter(|endpoints| !is_lock(endpoints)).map(|one| meta::key(&**one));
-        Self {
-            services: SelectorIndex::default(),
-            triggers: TriggerTimes::default(),
-            leftovers: Mutex::new(leftovers.collect()),
-        }
-    }
-
-    fn services_of(&self, change: &Change<Pod>) -> Vec<ObjectKey> {
-        if let (Some(old), Some(new)) = (change.old.as_deref(), change.new.as_deref())
-            && is_same_endpoint(old, new)
-        {
-            return Vec::new();
-        }
-        let mut keys: Vec<_> =
-            change.old.iter().chain(&change.new).flat_map(|pod| self.services.candidates(pod)).collect();
-        keys.sort();
-        keys.dedup();
-        keys
+        Self { services: Services::default(), leftovers: Mutex::new(leftovers.collect()) }
     }
 }
 
@@ -91,37 +71,27 @@ impl Controller for Endpoints {
 
     fn wake(&self, change: &AnyChange, _: &Informers) -> Vec<ObjectKey> {
         match change {
-            AnyChange::Service(change) => {
-                self.services.service(change);
-                vec![change.key.clone()]
-            }
-            AnyChange::Pod(change) => self.services_of(change),
             AnyChange::Endpoints(change) => {
                 let mut leftovers = self.leftovers.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_leftover = leftovers.remove(&change.key);
                 (is_leftover || change.new.is_none()).then(|| change.key.clone()).into_iter().collect()
             }
-            _ => Vec::new(),
+            change => self.services.wake(change).unwrap_or_default(),
         }
     }
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Next, Error> {
         let current = context.informers.endpoints.get(key);
-        let Some(service) = context.informers.services.get(key) else {
-            self.triggers.forget(key);
-            if let Some(current) = current.filter(|current| !meta::is_deleting(&**current)) {
-                context.delete(key, &*current).await?;
+        let Selecting { service, pods, trigger } = match self.services.find(key, &context.informers) {
+            Found::Selecting(selecting) => selecting,
+            Found::WithoutSelector => return Ok(Next::AwaitChange),
+            Found::Gone => {
+                if let Some(current) = current.filter(|current| !meta::is_deleting(&**current)) {
+                    context.delete(key, &*current).await?;
+                }
+                return Ok(Next::AwaitChange);
             }
-            return Ok(Next::AwaitChange);
         };
-        let is_external =
-            service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("ExternalName");
-        let Some(wanted) = service_selector(&service).filter(|_| !is_external) else {
-            return Ok(Next::AwaitChange);
-        };
-        let wanted = LabelSelector { match_labels: Some(wanted.clone()), match_expressions: None };
-        let pods = context.informers.pods_matching(&key.namespace, &wanted);
-        let trigger = self.triggers.next(key, &service, &pods);
         let mut subsets = subsets(&service, &pods);
         if let Some(current) = &current {
             let before = current.subsets.as_deref().unwrap_or_default();

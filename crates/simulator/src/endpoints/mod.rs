@@ -3,65 +3,35 @@
 pub(crate) mod legacy;
 pub(crate) mod mirror;
 pub(crate) mod plan;
+mod services;
 mod subsets;
 mod trigger;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::events::EventType;
 use settled_controller::ObjectKey;
-use settled_controller::cache::Change;
 use settled_controller::worker::Next;
 
-use self::plan::{MANAGED_BY, MANAGER, Place, SERVICE_NAME, addresses, plan};
-use self::trigger::TriggerTimes;
+use self::plan::{MANAGED_BY, MANAGER, Place, SERVICE_NAME, plan};
+use self::services::{Found, Selecting, Services};
 use crate::controller::{Context, Controller, Error};
 use crate::informers::{AnyChange, Informers};
 use crate::meta;
-use crate::pod as pods;
 use crate::selector;
-use crate::selector_index::{SelectorIndex, service_selector};
 
 /// The label of a Node that says in which zone it is.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The controller of EndpointSlices.
+#[derive(Default)]
 pub(crate) struct EndpointSlices {
-    services: SelectorIndex,
-    triggers: TriggerTimes,
+    services: Services,
 }
 
 impl EndpointSlices {
     pub(crate) fn new() -> Self {
-        Self { services: SelectorIndex::default(), triggers: TriggerTimes::default() }
+        Self::default()
     }
-
-    /// The Services that a changed Pod is behind, or was.
-    fn services_of(&self, change: &Change<Pod>) -> Vec<ObjectKey> {
-        if let (Some(old), Some(new)) = (change.old.as_deref(), change.new.as_deref())
-            && is_same_endpoint(old, new)
-        {
-            return Vec::new();
-        }
-        let mut keys: Vec<_> =
-            change.old.iter().chain(&change.new).flat_map(|pod| self.services.candidates(pod)).collect();
-        keys.sort();
-        keys.dedup();
-        keys
-    }
-}
-
-fn is_same_endpoint(old: &Pod, new: &Pod) -> bool {
-    let facts = |pod: &Pod| {
-        let is_over = matches!(pods::phase(pod), "Succeeded" | "Failed");
-        (pods::is_ready(pod), meta::is_deleting(pod), is_over)
-    };
-    let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-    facts(old) == facts(new)
-        && addresses(old) == addresses(new)
-        && node(old) == node(new)
-        && old.metadata.labels == new.metadata.labels
-        && old.metadata.uid == new.metadata.uid
 }
 
 /// The Service of a slice that this controller manages.
@@ -76,34 +46,20 @@ impl Controller for EndpointSlices {
 
     fn wake(&self, change: &AnyChange, _: &Informers) -> Vec<ObjectKey> {
         match change {
-            AnyChange::Service(change) => {
-                self.services.service(change);
-                vec![change.key.clone()]
-            }
-            AnyChange::Pod(change) => self.services_of(change),
             AnyChange::EndpointSlice(change) => {
                 let slices = change.new.iter().chain(&change.old);
                 slices.filter_map(|slice| service_of(slice)).take(1).collect()
             }
-            _ => Vec::new(),
+            change => self.services.wake(change).unwrap_or_default(),
         }
     }
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Next, Error> {
-        let Some(service) = context.informers.services.get(key) else {
-            self.triggers.forget(key);
+        let Found::Selecting(Selecting { service, pods, trigger }) =
+            self.services.find(key, &context.informers)
+        else {
             return Ok(Next::AwaitChange);
         };
-        let is_external =
-            service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("ExternalName");
-        let Some(wanted) = service_selector(&service).filter(|_| !is_external) else {
-            return Ok(Next::AwaitChange);
-        };
-        let wanted = k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector {
-            match_labels: Some(wanted.clone()),
-            match_expressions: None,
-        };
-        let pods = context.informers.pods_matching(&key.namespace, &wanted);
         let mut slices = context.informers.slices_with(&key.namespace, SERVICE_NAME, &key.name);
         slices.retain(|slice| service_of(slice).is_some() && !meta::is_deleting(&**slice));
         let place = |node: &str| match context.informers.nodes.get(ObjectKey::new("", node)) {
@@ -112,7 +68,6 @@ impl Controller for EndpointSlices {
             }
             None => Place::Missing,
         };
-        let trigger = self.triggers.next(key, &service, &pods);
         let plan = plan(&service, &pods, &slices, trigger, place);
         let written = async {
             for slice in &plan.create {
