@@ -1,7 +1,7 @@
 //! Identity: authenticates and authorizes requests with the tokens and policies of a running server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use http::header::{self, HeaderMap};
 use serde_json::Value;
@@ -19,7 +19,8 @@ pub(crate) const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) struct Identity {
     tokens: Tokens,
     impersonation: Impersonation,
-    rbac: RwLock<Rbac>,
+    /// Shared with the servers that were forked from this one, until they differ.
+    rbac: RwLock<Arc<Rbac>>,
     followers: Mutex<Vec<Follower>>,
     /// The revision of the store up to which the policies are known.
     seen: AtomicU64,
@@ -66,14 +67,14 @@ impl Identity {
     }
 
     /// Takes over the policies of a server with the same objects.
-    pub(crate) fn adopt(&self, policies: &Rbac) {
+    pub(crate) fn adopt(&self, policies: &Arc<Rbac>) {
         let mut followers = lock(&self.followers);
         let revision = self.store.current_revision().0;
         for follower in followers.iter_mut() {
             let Ok(resource) = stored_as(RBAC_GROUP, follower.kind.resource()) else { return };
             follower.watch = self.store.watch(&resource, &Scope::All, Some(Revision(revision))).ok();
         }
-        policies.clone_into(&mut self.rbac.write().unwrap_or_else(PoisonError::into_inner));
+        *self.rbac.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(policies);
         self.seen.store(revision, Ordering::Release);
     }
 
@@ -90,7 +91,7 @@ impl Identity {
     }
 
     /// The policies as they are: whatever was acknowledged before counts.
-    pub(crate) fn rbac(&self) -> RwLockReadGuard<'_, Rbac> {
+    pub(crate) fn rbac(&self) -> RwLockReadGuard<'_, Arc<Rbac>> {
         self.catch_up();
         self.rbac.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,7 +108,7 @@ impl Identity {
             for follower in followers.iter_mut() {
                 follower.begin(&self.store, &mut rbac);
             }
-            *self.rbac.write().unwrap_or_else(PoisonError::into_inner) = rbac;
+            *self.rbac.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rbac);
         }
         self.seen.store(revision, Ordering::Release);
     }
@@ -134,7 +135,7 @@ impl Identity {
 
 impl Follower {
     /// Reads what has happened. False: there is a gap.
-    fn catch_up(&mut self, rbac: &RwLock<Rbac>) -> bool {
+    fn catch_up(&mut self, rbac: &RwLock<Arc<Rbac>>) -> bool {
         loop {
             let Some(watch) = &mut self.watch else { return false };
             match watch.try_recv() {
@@ -142,6 +143,7 @@ impl Follower {
                 Ok(Some(event)) => {
                     let key = event.key();
                     let mut rbac = rbac.write().unwrap_or_else(PoisonError::into_inner);
+                    let rbac = Arc::make_mut(&mut rbac);
                     match event.entry() {
                         Some(entry) => rbac.put(self.kind, key.namespace(), key.name(), &parse(entry)),
                         None => rbac.remove(self.kind, key.namespace(), key.name()),
