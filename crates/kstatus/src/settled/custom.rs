@@ -341,7 +341,7 @@ fn no_signal(context: &Context<'_, '_>) -> Text {
         (None, _) => "the object has no status, and its kind has no rule".into(),
         (Some(_), Some(first)) => {
             let others = if conditions.next().is_some() { " and others" } else { "" };
-            ["no condition report whether the object is done: ", &first.type_text(), others].concat().into()
+            ["no condition says whether the object is done: ", &first.type_text(), others].concat().into()
         }
         (Some(_), None) => "the status holds neither a condition nor a phase that is understood".into(),
     }

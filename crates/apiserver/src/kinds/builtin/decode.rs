@@ -8,7 +8,7 @@ use settled_apimachinery::quantity::Quantity;
 
 use super::BuiltinKind;
 use super::packages::{self, Absent};
-use super::plan::{Node, Shape, node};
+use super::plan::{Node, Shape, node, zero};
 
 /// What decoding found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -311,18 +311,6 @@ fn misfit(text: &str) -> Option<(String, &'static str)> {
     let digits =
         rest.strip_prefix('.').map_or(rest, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
     Some((digits.to_owned(), "Z07:00"))
-}
-
-/// The zero of a shape, which Go makes of a `null` among a list's items.
-pub(super) fn zero(shape: &Shape) -> Value {
-    match shape {
-        Shape::String | Shape::Bytes => "".into(),
-        Shape::Quantity => "0".into(),
-        Shape::Boolean => false.into(),
-        Shape::Integer { .. } | Shape::Number | Shape::IntOrString => 0.into(),
-        Shape::Struct(_) => Value::Object(Map::new()),
-        Shape::Time | Shape::MicroTime | Shape::List(_) | Shape::Map(_) | Shape::Any(_) => Value::Null,
-    }
 }
 
 fn as_good_as_absent(value: &Value, shape: &Shape, absent: Option<Absent>) -> bool {

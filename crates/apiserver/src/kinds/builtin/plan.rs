@@ -5,7 +5,6 @@ use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
 use serde_json::{Map, Value};
 
-use super::decode::zero;
 use super::packages::{self, Absent};
 use super::steps::{self, Step};
 
@@ -48,6 +47,18 @@ pub(super) struct Field {
     pub(super) absent: Option<Absent>,
     /// The published default, where it is more than Go's zero.
     pub(super) default: Option<Value>,
+}
+
+/// The zero of a shape, which Go makes of a `null` among a list's items.
+pub(super) fn zero(shape: &Shape) -> Value {
+    match shape {
+        Shape::String | Shape::Bytes => "".into(),
+        Shape::Quantity => "0".into(),
+        Shape::Boolean => false.into(),
+        Shape::Integer { .. } | Shape::Number | Shape::IntOrString => 0.into(),
+        Shape::Struct(_) => Value::Object(Map::new()),
+        Shape::Time | Shape::MicroTime | Shape::List(_) | Shape::Map(_) | Shape::Any(_) => Value::Null,
+    }
 }
 
 /// What is written of a field that is absent. A list of them is sorted by name, as the fields of objects are.

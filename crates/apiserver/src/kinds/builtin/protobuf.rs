@@ -5,9 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 
-use super::decode::zero;
 use super::packages::{self, Absent};
-use super::plan::{Field, Free, Node, Numbers, Place, Shape, node};
+use super::plan::{Field, Free, Node, Numbers, Place, Shape, node, zero};
 use super::wire::{Depth, Malformed, Reader, Wire};
 use super::{KINDS, find};
 use crate::decode;
