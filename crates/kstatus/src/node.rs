@@ -471,7 +471,7 @@ struct Head {
 impl fmt::Write for Head {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let free = self.bytes.get_mut(self.length..).unwrap_or_default();
-        let part = text.get(..text.floor_char_boundary(free.len())).unwrap_or_default();
+        let part = (0..=free.len().min(text.len())).rev().find_map(|end| text.get(..end)).unwrap_or_default();
         if let Some(slot) = free.get_mut(..part.len()) {
             slot.copy_from_slice(part.as_bytes());
             self.length += part.len();

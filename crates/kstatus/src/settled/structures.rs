@@ -113,15 +113,13 @@ impl<'a> Structures<'a> {
 
     fn add_text(&mut self, key: Key<'a>, value: Node<'a>, kind: &[u8]) {
         match &*key.bytes() {
-            name @ (b"failureMessage" | b"failureReason") => {
-                if !value.is("") && (self.failure.is_none() || name == b"failureMessage") {
-                    self.failure = Some(value);
-                }
-            }
+            _ if value.is("") => {}
+            // The message says more than the reason.
+            b"failureReason" if self.failure.is_some() => {}
+            b"failureMessage" | b"failureReason" => self.failure = Some(value),
+            b"error" | b"errorMessage" if value.is("None") || value.is("none") => {}
             b"error" | b"errorMessage" => {
-                if !["", "None", "none"].iter().any(|nothing| value.is(nothing)) {
-                    self.error.get_or_insert(value);
-                }
+                self.error.get_or_insert(value);
             }
             b"ready" => self.ratio = Some(value),
             b"currentVersion" => self.versions.current = Some(value),
