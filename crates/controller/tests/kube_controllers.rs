@@ -267,9 +267,9 @@ async fn a_filtered_stream_decides_what_is_reconciled() {
     };
     api.create(&PostParams::default(), &deployment("a")).await.unwrap();
     log.times("a", 1).await;
-    // An annotation changes no generation; the spec does.
-    let annotate = Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}}));
-    api.patch("a", &PatchParams::default(), &annotate).await.unwrap();
+    // A label changes no generation; the spec does, and on Deployments an annotation, too.
+    let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    api.patch("a", &PatchParams::default(), &label).await.unwrap();
     let scale = Patch::Merge(json!({"spec": {"replicas": 3}}));
     api.patch("a", &PatchParams::default(), &scale).await.unwrap();
     log.times("a", 2).await;
