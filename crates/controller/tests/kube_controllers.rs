@@ -51,7 +51,12 @@ impl Log {
 }
 
 mod upstream {
-    #![allow(unused_qualifications, reason = "the code stands as it does upstream")]
+    #![allow(
+        unused_qualifications,
+        clippy::print_stdout,
+        clippy::unnecessary_literal_unwrap,
+        reason = "the code stands as it does upstream"
+    )]
 
     use std::convert::Infallible;
     use std::sync::Arc;
