@@ -4,7 +4,7 @@
 use super::Standard;
 use super::context::{Condition, Context};
 use super::meanings::{self, Report};
-use super::phases::{Phases, is_task};
+use super::phases::{Phases, Word, is_task};
 use super::structures::{self, Structures};
 use super::suspension::{Asked, Suspension};
 use super::vocabulary::{names_standstill, names_success};
@@ -41,6 +41,8 @@ enum Decision<'a> {
     Made(Verdict),
     /// A condition with the verdict that it gives, unless it speaks of an older generation.
     By(Condition<'a>, Status, fn(&Condition<'_>) -> Verdict),
+    Word(Word<'a>, Status),
+    NoEvidence,
 }
 
 impl Decision<'_> {
@@ -48,6 +50,7 @@ impl Decision<'_> {
         match self {
             Self::Made(verdict) => verdict.basis == Basis::Generation,
             Self::By(condition, ..) => context.is_lagging(condition),
+            Self::Word(..) | Self::NoEvidence => false,
         }
     }
 
@@ -55,7 +58,10 @@ impl Decision<'_> {
         match self {
             Self::Made(verdict) => verdict.status,
             Self::By(..) if self.is_of_older_generation(context) => Status::InProgress,
-            Self::By(_, status, _) => *status,
+            Self::By(_, status, _) | Self::Word(_, status) => *status,
+            Self::NoEvidence if context.options.assume_current => Status::Current,
+            Self::NoEvidence if has_no_conditions_yet(context) => Status::InProgress,
+            Self::NoEvidence => Status::Unknown,
         }
     }
 
@@ -63,6 +69,8 @@ impl Decision<'_> {
         match self {
             Self::Made(verdict) => verdict,
             Self::By(condition, _, verdict) => context.decided_by(&condition, || verdict(&condition)),
+            Self::Word(word, status) => word.verdict(context, status),
+            Self::NoEvidence => no_evidence(context),
         }
     }
 }
@@ -93,7 +101,7 @@ fn decide<'a>(
         return decision;
     }
     if let Some(word) = &phases.wrong {
-        return word.verdict(context, Status::Failed).into();
+        return Decision::Word(word.clone(), Status::Failed);
     }
     let ready = reports.ready.filter(Condition::is_true);
     let structures = Structures::of(context, kind);
@@ -104,12 +112,12 @@ fn decide<'a>(
         return verdict.into();
     }
     if let Some(word) = phases.still.as_ref().filter(|_| ready.is_none()) {
-        return word.verdict(context, Status::Current).into();
+        return Decision::Word(word.clone(), Status::Current);
     }
     // Of a feature, another word may say that it is off.
     let has_summary = ready.is_some() || reports.done.is_some() || phases.is_any();
     if let Some(word) = structures.words.still.as_ref().filter(|_| !has_summary) {
-        return word.verdict(context, Status::Current).into();
+        return Decision::Word(word.clone(), Status::Current);
     }
     if let Some(condition) = reports.ended {
         return Decision::By(condition, Status::Current, |by| meanings::verdict(Status::Current, by));
@@ -143,59 +151,63 @@ fn decide<'a>(
         return Decision::By(condition, Status::InProgress, |by| meanings::verdict(Status::InProgress, by));
     }
     if let Some(word) = &phases.working {
-        return word.verdict(context, Status::InProgress).into();
+        return Decision::Word(word.clone(), Status::InProgress);
     }
-    without_summary(context, reports, phases, &structures).unwrap_or_else(|| no_evidence(context)).into()
+    without_summary(context, reports, phases, &structures).unwrap_or(Decision::NoEvidence)
 }
 
 /// The verdict where neither a failure nor `Ready` decides.
-fn without_summary(
-    context: &Context<'_, '_>,
-    reports: &Reports<'_>,
-    phases: &Phases<'_>,
-    structures: &Structures<'_>,
-) -> Option<Verdict> {
+fn without_summary<'a>(
+    context: &Context<'_, 'a>,
+    reports: &Reports<'a>,
+    phases: &Phases<'a>,
+    structures: &Structures<'a>,
+) -> Option<Decision<'a>> {
     if let Some(lag) = reports.lagging.and_then(|condition| context.lag(&condition)) {
-        return Some(lag);
+        return Some(lag.into());
+    }
+    if let Some(verdict) = structures.progress_of_parents(context) {
+        return Some(verdict.into());
+    }
+    if let Some(word) = &structures.words.working {
+        return Some(Decision::Word(word.clone(), Status::InProgress));
     }
     let is_summarized = reports.done.is_some() || phases.done.is_some();
-    if let Some(verdict) = structures.progress(context, !is_summarized) {
-        return Some(verdict);
-    }
-    if let Some(verdict) = structures.differences(context) {
-        return Some(verdict);
+    if let Some(verdict) = structures.progress(!is_summarized).or_else(|| structures.differences(context)) {
+        return Some(verdict.into());
     }
     if reports.done.is_none()
         && let Some(verdict) = structures.error()
     {
-        return Some(verdict);
+        return Some(verdict.into());
     }
     // A condition that is neither True nor False may be what is missing.
     if context.has_odd_condition() {
         return None;
     }
     if let Some(done) = reports.done {
-        return Some(meanings::verdict(Status::Current, &done));
+        return Some(meanings::verdict(Status::Current, &done).into());
     }
     if let Some(word) = &phases.done {
-        return Some(word.verdict(context, Status::Current));
+        return Some(Decision::Word(word.clone(), Status::Current));
     }
     if let Some(word) = &phases.unknown {
-        return Some(word.verdict(context, Status::Unknown));
+        return Some(Decision::Word(word.clone(), Status::Unknown));
     }
     if let Some(word) = &phases.running {
         // Running is what its Pods do, and not a summary of how many do it.
-        return structures::less_ready(context).or_else(|| Some(word.verdict(context, Status::Current)));
+        let less_ready = structures::less_ready(context).map(Decision::Made);
+        return less_ready.or_else(|| Some(Decision::Word(word.clone(), Status::Current)));
     }
-    let verdict = structures.success(context).or_else(|| structures::of_counters(context));
-    if let Some(verdict) = verdict.filter(|verdict| verdict.status != Status::Current || !reports.is_doubtful)
-    {
-        return Some(verdict);
+    let may_be_done = !reports.is_doubtful;
+    let success = if may_be_done { structures.success(context) } else { None };
+    if let Some(verdict) = success.or_else(|| structures::of_counters(context, may_be_done)) {
+        return Some(verdict.into());
     }
     // Several parts are all that there is, or a check is all that a configuration object gets.
     let part =
         reports.part.filter(|_| reports.parts > 1).or_else(|| reports.correct.filter(|_| reports.parts == 0));
-    Some(meanings::verdict(Status::Current, &part.filter(|_| !reports.is_doubtful)?))
+    Some(meanings::verdict(Status::Current, &part.filter(|_| may_be_done)?).into())
 }
 
 /// The strongest thing each class of conditions says.
@@ -325,18 +337,23 @@ fn no_evidence(context: &Context<'_, '_>) -> Verdict {
         let message = "the object has no status; assumed to be Current, as requested";
         return Verdict::new(Status::Current, Basis::Nothing, reason::ASSUMED_CURRENT, message);
     }
-    // Who writes an empty list is about to fill it.
-    let conditions = context.object.get(Field::Conditions).filter(|list| list.kind() == Kind::List);
-    if conditions.is_some_and(|list| list.elements().next().is_none()) {
+    if has_no_conditions_yet(context) {
         let message = "the controller has not set a condition yet";
         return Verdict::new(Status::InProgress, Basis::CommonCondition, "NoConditions", message);
     }
     Verdict::new(Status::Unknown, Basis::Nothing, reason::NO_SIGNAL, no_signal(context))
 }
 
+/// Whether the list of conditions is empty: who writes an empty list is about to fill it.
+fn has_no_conditions_yet(context: &Context<'_, '_>) -> bool {
+    let conditions = context.object.get(Field::Conditions).filter(|list| list.kind() == Kind::List);
+    conditions.is_some_and(|list| list.elements().next().is_none())
+}
+
 fn no_signal(context: &Context<'_, '_>) -> Text {
-    let conditions = context.conditions();
-    let mut conditions = conditions.iter();
+    // What is odd in them was noted before.
+    let mut conditions =
+        context.object.conditions().filter_map(|fields| Condition::elsewhere(fields.element));
     match (context.object.get(Field::Status).filter(|status| !status.is_null()), conditions.next()) {
         (None, _) => "the object has no status, and its kind has no rule".into(),
         (Some(_), Some(first)) => {

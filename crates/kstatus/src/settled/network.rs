@@ -63,24 +63,24 @@ pub(super) fn gateway(context: &Context<'_, '_>) -> Verdict {
         return in_progress("NotProgrammed", "waiting for a controller to program the Gateway");
     };
     if !programmed.is_true() {
-        let (reason, message) = (programmed.reason_or("NotProgrammed"), programmed.describe());
-        let verdict = if programmed.is_reason("Invalid") {
-            recoverable(FailureClass::Configuration, reason, message)
-        } else {
-            in_progress(reason, message).failure(FailureClass::Network, false)
-        };
-        return context.decided_by(&programmed, || verdict);
+        return context.decided_by(&programmed, || {
+            let (reason, message) = (programmed.reason_or("NotProgrammed"), programmed.describe());
+            if programmed.is_reason("Invalid") {
+                recoverable(FailureClass::Configuration, reason, message)
+            } else {
+                in_progress(reason, message).failure(FailureClass::Network, false)
+            }
+        });
     }
     let address = context.list(Field::Addresses).find_map(|address| member(address, "value"));
-    let verdict = match address {
+    context.decided_by(&programmed, || match address {
         Some(address) => current("Programmed", text!("Gateway is programmed at address {address}")),
         None if !context.options.require_address => {
             current("Programmed", "Gateway is programmed; it has no address, and none is required")
         }
         None => in_progress(reason::NO_ADDRESS, "Gateway is programmed; waiting for an address")
             .failure(FailureClass::Network, false),
-    };
-    context.decided_by(&programmed, || verdict)
+    })
 }
 
 /// Current when it is empty (nothing is selected) or some endpoint that is not ending is ready. A condition that is

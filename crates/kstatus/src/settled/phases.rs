@@ -12,6 +12,7 @@ use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
 /// A word that is understood.
+#[derive(Clone)]
 pub(super) struct Word<'a> {
     pub(super) sense: Sense,
     /// The word of the vocabulary, where it is one.

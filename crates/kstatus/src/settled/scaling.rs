@@ -19,17 +19,16 @@ pub(super) fn pod_disruption_budget(context: &Context<'_, '_>) -> Verdict {
     let allowed = context.count(Field::DisruptionsAllowed);
     let healthy = context.count(Field::CurrentHealthy);
     let desired = context.count(Field::DesiredHealthy);
-    let counts = text!("allowed disruptions: {allowed}, healthy Pods: {healthy}, required: {desired}");
+    let counts = || text!("allowed disruptions: {allowed}, healthy Pods: {healthy}, required: {desired}");
     match &condition {
-        Some(condition) if condition.is_reason("SyncFailed") => {
-            let verdict = recoverable(FailureClass::Configuration, "SyncFailed", condition.describe());
-            context.decided_by(condition, || verdict)
-        }
+        Some(condition) if condition.is_reason("SyncFailed") => context.decided_by(condition, || {
+            recoverable(FailureClass::Configuration, "SyncFailed", condition.describe())
+        }),
         Some(condition) if condition.is_true() => {
-            context.decided_by(condition, || current("SufficientPods", counts))
+            context.decided_by(condition, || current("SufficientPods", counts()))
         }
-        None if healthy >= desired => current("SufficientPods", counts),
-        _ => in_progress("InsufficientPods", counts),
+        None if healthy >= desired => current("SufficientPods", counts()),
+        _ => in_progress("InsufficientPods", counts()),
     }
 }
 

@@ -233,15 +233,17 @@ impl<'a> Structures<'a> {
         Some(Verdict::new(Status::Current, Basis::PhaseWord, crate::reason::SUSPENDED, message))
     }
 
-    /// What is not done yet, beside a summary that says no more than `Running`.
-    /// Members count only with `with_members`: a summary knows which of them are needed.
-    pub(super) fn progress(&self, context: &Context<'_, '_>, with_members: bool) -> Option<Verdict> {
+    /// What a parent or an ancestor has not done yet.
+    pub(super) fn progress_of_parents(&self, context: &Context<'_, '_>) -> Option<Verdict> {
         self.of_parents(context, Status::InProgress)
-            .or_else(|| self.words.working.as_ref().map(|word| word.verdict(context, Status::InProgress)))
-            .or_else(|| {
-                let key = self.booleans.missing.as_ref()?;
-                Some(boolean(Status::InProgress, capitalized("Not", key), key, "false"))
-            })
+    }
+
+    /// What else is not done yet, beside a summary that says no more than `Running`.
+    /// Members count only with `with_members`: a summary knows which of them are needed.
+    pub(super) fn progress(&self, with_members: bool) -> Option<Verdict> {
+        let missing = self.booleans.missing.as_ref();
+        missing
+            .map(|key| boolean(Status::InProgress, capitalized("Not", key), key, "false"))
             .or_else(|| self.of_ratio(Status::InProgress))
             .or_else(|| {
                 let is_working = |member: &&Member<'_>| with_members && member.sense == Sense::Working;
@@ -590,7 +592,8 @@ pub(super) fn less_ready(context: &Context<'_, '_>) -> Option<Verdict> {
 }
 
 /// Counters as those of a Deployment or of a DaemonSet. Done only if each that is reported is complete.
-pub(super) fn of_counters(context: &Context<'_, '_>) -> Option<Verdict> {
+/// Without `may_be_done`, it is never Current.
+pub(super) fn of_counters(context: &Context<'_, '_>, may_be_done: bool) -> Option<Verdict> {
     let nodes = count(context, Field::DesiredNumberScheduled);
     let (wanted, ready, what) = match nodes {
         Some(nodes) => (nodes, count(context, Field::NumberReady).unwrap_or(0), "Ready"),
@@ -623,7 +626,8 @@ pub(super) fn of_counters(context: &Context<'_, '_>) -> Option<Verdict> {
     }
     // Without a wanted number, only a controller that has observed the latest spec has made all of them.
     let is_observed = context.generation.is_some() && context.generation == context.observed;
-    if nodes.is_none() && count(context, Field::SpecReplicas).is_none() && !is_observed {
+    let has_wanted = nodes.is_some() || count(context, Field::SpecReplicas).is_some();
+    if !may_be_done || !has_wanted && !is_observed {
         return None;
     }
     let reason = if what == "Ready" { "AllReady" } else { "AllAvailable" };
