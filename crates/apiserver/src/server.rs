@@ -458,7 +458,7 @@ impl Server {
     }
 
     /// Also serves the connections of a listener of one's own, such as for an address that the machine gets later. Kubeconfigs do not name it; the
-    /// certificate does if it is one of [`CertificateOptions::names`](crate::auth::CertificateOptions::names).
+    /// certificate does if it is one of `CertificateOptions::names`.
     ///
     /// # Errors
     /// The listener cannot be used.
