@@ -235,10 +235,12 @@ impl Creation<'_> {
                     Some(kubeconfig) => is_answering(self.management, &kubeconfig).await,
                     None => true,
                 };
-                Ok(match status == "True" && is_known && answers {
-                    true => Ok(()),
-                    false => Err(self.waiting(format!("the API server of {}: {message}", title(cluster)))),
-                })
+                let missing = match (is_known, status == "True" && answers) {
+                    (true, true) => return Ok(Ok(())),
+                    (false, _) => "its kubeconfig is not in a Secret yet",
+                    (true, false) => &message,
+                };
+                Ok(Err(self.waiting(format!("the API server of {}: {missing}", title(cluster)))))
             })
             .await
     }

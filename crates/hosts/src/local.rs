@@ -55,7 +55,7 @@ pub(crate) fn reboot_schema(what: &str) -> Value {
     })
 }
 
-/// What the agent of a host is asked for.
+/// The desired state of a host's agent, of a request.
 pub(crate) fn asked(request: &Request) -> Asked {
     Asked {
         versions: request.desired.versions.clone(),
@@ -64,7 +64,7 @@ pub(crate) fn asked(request: &Request) -> Asked {
     }
 }
 
-/// Changes what the agent of a host is asked for by a step.
+/// Changes the desired state of a host's agent by a step.
 pub(crate) fn take_step(asked: &mut Asked, step: &Step) {
     match step.name.as_str() {
         KUBELET => asked.versions.kubelet.clone_from(&step.argument),

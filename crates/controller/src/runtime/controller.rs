@@ -480,7 +480,7 @@ where
     }
 }
 
-/// A task that ends with its handle. Its panic is that of whoever awaits it, as in kube-rs.
+/// A task that is aborted when its handle is dropped. Its panic is resumed where it is awaited, as in kube-rs.
 struct Spawned<T>(JoinHandle<T>);
 
 impl<T> Future for Spawned<T> {

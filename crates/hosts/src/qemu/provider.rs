@@ -345,7 +345,7 @@ impl QemuProvider {
             Phase::Deleting => HostState::Deleting,
             Phase::Creating => HostState::Creating,
             Phase::Running if !is_booted => {
-                // Its power was cut, or whoever has recorded a boot has ended before it.
+                // The machine was powered off, or the process that recorded a boot ended before it.
                 self.stop(key).await?;
                 self.start(&record)?;
                 is_booting
