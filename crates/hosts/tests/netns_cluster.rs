@@ -177,7 +177,7 @@ async fn one_host_of_five_that_is_cut_off_is_replaced_and_five_of_five_are_not()
         "apiVersion": CLUSTER, "kind": "MachineHealthCheck", "metadata": {"name": "web", "namespace": "default"},
         "spec": {
             "selector": {"matchLabels": {"app": "web"}},
-            "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeoutSeconds": 1}],
+            "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeoutSeconds": 5}],
         },
     });
     world.create(check).await;
@@ -192,10 +192,11 @@ async fn one_host_of_five_that_is_cut_off_is_replaced_and_five_of_five_are_not()
         .await;
     assert_eq!(world.provider.processes(&key(&silent)), Vec::<i32>::new());
 
-    // Now all of them: the network is the problem.
-    for machine in &repaired {
-        world.provider.set_connected(&key(machine), false).await.expect("cut off");
-    }
+    // Now all of them: the network is the problem. At once, since hosts that fail one after the other, further apart than the timeout,
+    // are replaced one after the other.
+    let keys: Vec<_> = repaired.iter().map(key).collect();
+    let cuts = keys.iter().map(|key| world.provider.set_connected(key, false));
+    futures::future::try_join_all(cuts).await.expect("cut off");
     let frozen = world
         .until_one("MachineHealthCheck", "web", "frozen", |check| check["status"]["frozen"] == true)
         .await;

@@ -179,3 +179,40 @@ async fn five_silent_machines_of_five_are_a_problem_elsewhere() {
     assert!(is_ready(&world.get("MachineSet", "web").await.expect("there")));
     assert_eq!(world.get("MachineHealthCheck", "web").await.expect("there")["status"]["frozen"], false);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_last_machines_to_come_back_after_an_outage_have_their_timeout_again() {
+    let world = World::start(Latency::CLOUD).await;
+    world.create(set(5)).await;
+    world.create(check()).await;
+    world.pass(60).await;
+    let before: Vec<String> = world
+        .list("Machine")
+        .await
+        .iter()
+        .map(|machine| machine["metadata"]["uid"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    world.cloud.edit(|cloud| cloud.partitioned.extend(before.iter().cloned()));
+    world.pass(900).await;
+    let frozen = world.get("MachineHealthCheck", "web").await.expect("there");
+    assert_eq!(condition(&frozen, "RemediationAllowed"), ("False".into(), "TooManyUnhealthy".into()));
+    assert_eq!(frozen["status"]["unhealthyMachines"].as_array().map(Vec::len), Some(5), "{frozen:#}");
+
+    // Three of five are back: two would be few enough to be replaced, and have been silent for longer than the timeout.
+    let uids = async || -> Vec<String> {
+        let machines = world.list("Machine").await;
+        machines.iter().map(|machine| machine["metadata"]["uid"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    world.cloud.edit(|cloud| cloud.partitioned = before[3..].iter().cloned().collect());
+    world.pass(240).await;
+    assert_eq!(uids().await, before);
+    let thawed = world.get("MachineHealthCheck", "web").await.expect("there");
+    assert_eq!(condition(&thawed, "RemediationAllowed"), ("True".into(), "AllowedAgain".into()));
+
+    // The fourth comes back in time, the fifth does not.
+    world.cloud.edit(|cloud| cloud.partitioned = before[4..].iter().cloned().collect());
+    world.pass(600).await;
+    let after = uids().await;
+    assert_eq!(after[..4], before[..4]);
+    assert!(after.len() == 5 && after[4] != before[4], "{after:?}");
+}

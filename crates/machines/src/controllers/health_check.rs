@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use settled_controller::ObjectKey;
-use settled_controller::conditions::Conditions;
+use settled_controller::conditions::{ConditionType as _, Conditions};
 use settled_controller::status::StatusWriter;
 use settled_controller::worker::Next;
 
@@ -18,6 +20,11 @@ use crate::types::{HealthCheckCondition, Machine, MachineHealthCheck, MachineHea
 
 /// How many names of unhealthy Machines a status has.
 const MAX_NAMES: usize = 32;
+
+/// Too many Machines are unhealthy.
+const FROZEN: &str = "TooManyUnhealthy";
+/// Too many were. The condition's time is when that ended.
+const THAWED: &str = "AllowedAgain";
 
 /// The controller of MachineHealthChecks.
 pub(super) struct HealthChecks {
@@ -33,6 +40,22 @@ impl HealthChecks {
 fn checks_in(namespace: &str, informers: &Informers) -> Vec<ObjectKey> {
     let checks = informers.in_namespace::<MachineHealthCheck>(namespace);
     checks.iter().map(|check| meta::key(&**check)).collect()
+}
+
+/// What was reported of remediation last.
+fn last(check: &MachineHealthCheck) -> Option<&Condition> {
+    let mut conditions = check.status.iter().flat_map(|status| &status.conditions);
+    conditions.find(|condition| condition.type_ == HealthCheckCondition::RemediationAllowed.declaration().name)
+}
+
+/// When the last plan that would have replaced too many Machines ended; `now` if it is the last one.
+fn thawed(check: &MachineHealthCheck, now: Timestamp) -> Option<Timestamp> {
+    let last = last(check)?;
+    match last.reason.as_str() {
+        FROZEN => Some(now),
+        THAWED => Some(last.last_transition_time.0),
+        _ => None,
+    }
 }
 
 fn status(
@@ -53,8 +76,12 @@ fn status(
         }
         None => format!("all of {} Machines are healthy", plan.expected),
     };
-    let (allowed, reason) = if plan.is_frozen { (false, "TooManyUnhealthy") } else { (true, "Allowed") };
-    conditions.set(HealthCheckCondition::RemediationAllowed, allowed, reason, message);
+    let reason = match (plan.is_frozen, last(check)) {
+        (true, _) => FROZEN,
+        (false, Some(last)) if [FROZEN, THAWED].contains(&last.reason.as_str()) => THAWED,
+        (false, _) => "Allowed",
+    };
+    conditions.set(HealthCheckCondition::RemediationAllowed, !plan.is_frozen, reason, message);
     Ok(MachineHealthCheckStatus {
         observed_generation: check.metadata.generation,
         expected_machines: meta::count(plan.expected),
@@ -108,7 +135,13 @@ impl Controller for HealthChecks {
             .collect();
         let targets: Vec<Target<'_>> =
             selected.iter().map(|(machine, node)| Target { machine, node: node.as_deref() }).collect();
-        let plan = plan_health(&check.spec, &targets, context.now());
+        let now = context.now();
+        let mut plan = plan_health(&check.spec, &targets, None, now);
+        if !plan.is_frozen
+            && let Some(thawed) = thawed(&check, now)
+        {
+            plan = plan_health(&check.spec, &targets, Some(thawed), now);
+        }
         // What is deleted is reported first: a user finds the reason in the status.
         context.write_status(key, &self.status, &check, &status(&check, &plan, context)?).await?;
         for (machine, _) in &selected {

@@ -37,10 +37,12 @@ enum Health {
     Suspect(Timestamp),
 }
 
-/// Plans a health check.
+/// Plans a health check. Nodes are given their timeouts anew from `thawed` on, when too many were unhealthy last: the last ones to come
+/// back after an outage are not replaced because they are few.
 pub(crate) fn plan_health(
     spec: &MachineHealthCheckSpec,
     targets: &[Target<'_>],
+    thawed: Option<Timestamp>,
     now: Timestamp,
 ) -> HealthPlan {
     let mut plan = HealthPlan { expected: targets.len(), ..HealthPlan::default() };
@@ -50,7 +52,7 @@ pub(crate) fn plan_health(
         let name = target.machine.metadata.name.clone().unwrap_or_default();
         let is_deleting = target.machine.metadata.deletion_timestamp.is_some();
         in_flight += usize::from(is_deleting);
-        match health(spec, target, now) {
+        match health(spec, target, thawed, now) {
             Health::Healthy => {}
             health @ (Health::Starting(until) | Health::Suspect(until)) => {
                 suspects += usize::from(matches!(health, Health::Suspect(_)));
@@ -85,7 +87,12 @@ fn is_replaceable(machine: &Machine) -> bool {
     is_owned && !matches!(reason, Some(ErrorReason::InvalidConfiguration | ErrorReason::UnsupportedChange))
 }
 
-fn health(spec: &MachineHealthCheckSpec, target: &Target<'_>, now: Timestamp) -> Health {
+fn health(
+    spec: &MachineHealthCheckSpec,
+    target: &Target<'_>,
+    thawed: Option<Timestamp>,
+    now: Timestamp,
+) -> Health {
     let after = |time: Timestamp, seconds: i64| {
         time.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
     };
@@ -109,7 +116,7 @@ fn health(spec: &MachineHealthCheckSpec, target: &Target<'_>, now: Timestamp) ->
             continue;
         }
         let since = condition.last_transition_time.as_ref().map_or(now, |time| time.0);
-        let until = after(since, unhealthy.timeout_seconds);
+        let until = after(thawed.map_or(since, |thawed| since.max(thawed)), unhealthy.timeout_seconds);
         if until <= now {
             let reason = format!("condition {} of the Node is {}", unhealthy.type_, unhealthy.status);
             return Health::Unhealthy(until, reason);
