@@ -585,7 +585,9 @@ async fn connect(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, open: watch
     let user = match certificate.map(|certificate| user_of(certificate)) {
         None => None,
         Some(Ok(user)) => user,
-        Some(Err(_)) => return,
+        Some(Err(error)) => {
+            return tracing::debug!(error = error.to_string(), "the certificate names no user");
+        }
     };
     serve(api, stream, user, h2).await;
 }

@@ -26,6 +26,9 @@ use settled_machines::simulated::{
     API_VERSION, AgentOptions, KIND, Latency, Shared, SimulatedProvider, run_agents,
 };
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Failure = Box<dyn std::error::Error>;
 
 /// The most memory that the process has had, in MB.

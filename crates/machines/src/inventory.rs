@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -143,10 +144,25 @@ pub(crate) fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Objects of the API.
+/// A copy without managed fields: they are half of a small object, and no decision depends on them.
+fn without_managed_fields(object: &Value) -> Value {
+    let part = |(name, value): (&String, &Value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
+            (name.clone(), kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        value => (name.clone(), value.clone()),
+    };
+    match object {
+        Value::Object(members) => members.iter().map(part).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Objects of the API. A clone shares them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inventory {
-    objects: BTreeMap<Id, Value>,
+    objects: BTreeMap<Id, Arc<Value>>,
     others: Vec<Value>,
 }
 
@@ -170,7 +186,7 @@ impl Inventory {
             match Id::of(&object, default) {
                 Some(id) => {
                     object["metadata"]["namespace"] = id.namespace.clone().into();
-                    inventory.objects.insert(id, object);
+                    inventory.insert(id, object);
                 }
                 None => inventory.others.push(object),
             }
@@ -180,12 +196,12 @@ impl Inventory {
 
     /// Adds an object, or replaces the one with its id.
     pub fn insert(&mut self, id: Id, object: Value) {
-        self.objects.insert(id, object);
+        self.objects.insert(id, Arc::new(object));
     }
 
     /// Removes an object.
     pub fn remove(&mut self, id: &Id) -> Option<Value> {
-        self.objects.remove(id)
+        self.objects.remove(id).map(Arc::unwrap_or_clone)
     }
 
     /// Whether there is no object of the API.
@@ -203,12 +219,12 @@ impl Inventory {
     /// An object.
     #[must_use]
     pub fn get(&self, id: &Id) -> Option<&Value> {
-        self.objects.get(id)
+        self.objects.get(id).map(|object| &**object)
     }
 
     /// All objects of the API, in the order in which they are created.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Id, &Value)> {
-        self.objects.iter()
+        self.objects.iter().map(|(id, object)| (id, &**object))
     }
 
     /// Objects of other kinds.
@@ -220,18 +236,20 @@ impl Inventory {
     /// The objects of a kind, in the order of namespaces and names.
     pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&Id, &Value)> {
         let (first, end) = (Id::new(kind, "", ""), kind as usize + 1);
-        match Kind::ALL.get(end) {
+        let objects = match Kind::ALL.get(end) {
             Some(next) => self.objects.range(first..Id::new(*next, "", "")),
             None => self.objects.range(first..),
-        }
+        };
+        objects.map(|(id, object)| (id, &**object))
     }
 
-    /// The objects of a kind, as its type.
+    /// The objects of a kind, as its type, without managed fields.
     ///
     /// # Errors
     /// One of them is not of that type.
     pub fn typed<K: DeserializeOwned>(&self, kind: Kind) -> Result<Vec<K>, Malformed> {
         let read = |(id, object): (&Id, &Value)| {
+            let object = without_managed_fields(object);
             K::deserialize(object).map_err(|source| Malformed { id: id.to_string(), source })
         };
         self.of_kind(kind).map(read).collect()

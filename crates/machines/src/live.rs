@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 pub use kube::Client;
-use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
+use kube::{Resource as _, ResourceExt as _};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::crds::{ConfigSchema, definitions};
@@ -73,10 +75,53 @@ fn api(client: &Client, id: &Id) -> Api<DynamicObject> {
 
 fn value(object: &DynamicObject, kind: Kind) -> Value {
     let mut value = json!(object);
-    // Items of lists have neither.
-    value["apiVersion"] = format!("{GROUP}/{VERSION}").into();
-    value["kind"] = kind.as_str().into();
+    name(&mut value, kind);
     value
+}
+
+/// Names the kind of an object: items of lists may have neither version nor kind.
+fn name(object: &mut Value, kind: Kind) {
+    if let Some(members) = object.as_object_mut() {
+        members.insert("apiVersion".to_owned(), format!("{GROUP}/{VERSION}").into());
+        members.insert("kind".to_owned(), kind.as_str().into());
+    }
+}
+
+/// What a page of a list says of the next one.
+#[derive(Deserialize)]
+struct Head {
+    metadata: ListMeta,
+}
+
+/// A page of a list. Objects are taken as they are: all their types would be made and written again for nothing.
+#[derive(Deserialize)]
+struct Page {
+    items: Vec<Value>,
+}
+
+/// Adds the objects of a path, page after page. A page is parsed while the next one is on its way.
+async fn list(client: &Client, path: &str, kind: Kind, objects: &mut Vec<Value>) -> kube::Result<()> {
+    let request = kube::core::Request::new(path);
+    let mut parameters = ListParams::default().limit(PAGE);
+    let mut pages = Vec::new();
+    loop {
+        let built = request.list(&parameters).map_err(kube::Error::BuildRequest)?;
+        let text = client.request_text(built).await?;
+        let head: Head = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
+        pages.push(tokio::task::spawn_blocking(move || serde_json::from_str::<Page>(&text)));
+        match head.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = parameters.continue_token(&token),
+            None => break,
+        }
+    }
+    for page in pages {
+        let page = page.await.map_err(|error| kube::Error::Service(Box::new(error)))?;
+        objects.extend(page.map_err(kube::Error::SerdeError)?.items.into_iter().map(|mut object| {
+            name(&mut object, kind);
+            object
+        }));
+    }
+    Ok(())
 }
 
 /// Reads all objects of the API, in one namespace or in all.
@@ -87,26 +132,10 @@ pub async fn read(client: &Client, namespace: Option<&str>) -> Result<Inventory,
     let mut objects = Vec::new();
     let mut missing = 0;
     for kind in Kind::ALL {
-        let resource = resource(kind);
-        let api: Api<DynamicObject> = match namespace {
-            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-            None => Api::all_with(client.clone(), &resource),
-        };
-        let mut parameters = ListParams::default().limit(PAGE);
-        loop {
-            let list = match api.list(&parameters).await {
-                Ok(list) => list,
-                Err(kube::Error::Api(status)) if status.code == 404 => {
-                    missing += 1;
-                    break;
-                }
-                Err(error) => return Err(LiveError::request(format!("list {}", kind.plural()))(error)),
-            };
-            objects.extend(list.items.iter().map(|object| value(object, kind)));
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => parameters = parameters.continue_token(&token),
-                None => break,
-            }
+        let path = DynamicObject::url_path(&resource(kind), namespace);
+        match list(client, &path, kind, &mut objects).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => missing += 1,
+            listed => listed.map_err(LiveError::request(format!("list {}", kind.plural())))?,
         }
     }
     if missing == Kind::ALL.len() {

@@ -201,7 +201,10 @@ async fn the_last_machines_to_come_back_after_an_outage_have_their_timeout_again
     // Three of five are back: two would be few enough to be replaced, and have been silent for longer than the timeout.
     let uids = async || -> Vec<String> {
         let machines = world.list("Machine").await;
-        machines.iter().map(|machine| machine["metadata"]["uid"].as_str().unwrap_or_default().to_owned()).collect()
+        machines
+            .iter()
+            .map(|machine| machine["metadata"]["uid"].as_str().unwrap_or_default().to_owned())
+            .collect()
     };
     world.cloud.edit(|cloud| cloud.partitioned = before[3..].iter().cloned().collect());
     world.pass(240).await;

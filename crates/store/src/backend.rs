@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::BackendError;
+use crate::error::ReplayError;
 use crate::key::Key;
 use crate::key::Revision;
 
@@ -85,7 +86,7 @@ pub trait Backend: Send {
     /// # Errors
     ///
     /// The data cannot be read or is damaged, or `visit` has returned an error.
-    fn load(&mut self, visit: &mut dyn FnMut(Loaded) -> Result<(), String>) -> Result<(), BackendError>;
+    fn load(&mut self, visit: &mut dyn FnMut(Loaded) -> Result<(), ReplayError>) -> Result<(), BackendError>;
 
     /// Stores a batch, with the durability that the backend promises.
     ///
@@ -142,7 +143,10 @@ pub struct Memory {
 }
 
 impl Backend for Memory {
-    fn load(&mut self, _visit: &mut dyn FnMut(Loaded) -> Result<(), String>) -> Result<(), BackendError> {
+    fn load(
+        &mut self,
+        _visit: &mut dyn FnMut(Loaded) -> Result<(), ReplayError>,
+    ) -> Result<(), BackendError> {
         Ok(())
     }
 

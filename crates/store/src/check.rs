@@ -182,7 +182,7 @@ fn replay(file: &SharedFile, found: &Found, whole: bool) -> Result<u64, Failure>
                 let record = record::decode(revision, bytes, &mut resource).map_err(Failure::content)?;
                 // The records before damage may be inconsistent: the frame that discards some of them may follow it.
                 if whole {
-                    mvcc.replay(record).map_err(Failure::content)?;
+                    mvcc.replay(record)?;
                 }
             }
         }
@@ -194,7 +194,7 @@ fn replay(file: &SharedFile, found: &Found, whole: bool) -> Result<u64, Failure>
             mark.last = Revision(found.state.reserved);
             mark.compact = mark.last;
         }
-        mvcc.replayed(mark).map_err(Failure::content)?;
+        mvcc.replayed(mark)?;
     }
     Ok(records)
 }

@@ -16,6 +16,7 @@ use crate::backend::DroppedWrite;
 use crate::backend::Loaded;
 use crate::backend::Record;
 use crate::error::BackendError;
+use crate::error::ReplayError;
 use crate::file::Directory;
 use crate::file::Reader;
 use crate::file::SharedFile;
@@ -309,7 +310,7 @@ impl Disk {
 }
 
 impl Backend for Disk {
-    fn load(&mut self, visit: &mut dyn FnMut(Loaded) -> Result<(), String>) -> Result<(), BackendError> {
+    fn load(&mut self, visit: &mut dyn FnMut(Loaded) -> Result<(), ReplayError>) -> Result<(), BackendError> {
         let Some(log) = &self.log else { return Err(closed(&self.path)) };
         let mut mark = self.state.mark;
         let mut needed = 0;
@@ -323,7 +324,7 @@ impl Backend for Disk {
                         needed += (bytes.len() + RECORD_HEADER_SIZE) as u64;
                         let record =
                             record::decode(revision, bytes, &mut resource).map_err(Failure::content)?;
-                        visit(Loaded::Record(record)).map_err(Failure::content)?;
+                        visit(Loaded::Record(record))?;
                     }
                 }
             }
@@ -335,7 +336,7 @@ impl Backend for Disk {
                 mark.last = Revision(self.state.reserved);
                 mark.compact = mark.last;
             }
-            visit(Loaded::Mark(mark)).map_err(Failure::content)
+            Ok(visit(Loaded::Mark(mark))?)
         };
         load().map_err(|error| set_aside(&self.directory, &*self.files, known(&self.path, error)))?;
         self.needed = needed;

@@ -166,3 +166,52 @@ pub enum BackendError {
         source: io::Error,
     },
 }
+
+/// Why replayed records are not those of a store.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// A record is not after the one before it.
+    #[error("revision {revision} follows {last}")]
+    Order {
+        /// Its revision.
+        revision: Revision,
+        /// The revision of the one before.
+        last: Revision,
+    },
+    /// A record was written before its object was created.
+    #[error("revision {revision} was created by {create_revision}")]
+    CreatedLater {
+        /// Its revision.
+        revision: Revision,
+        /// The revision that created the object.
+        create_revision: Revision,
+    },
+    /// A record is of another object with the key of the one before it.
+    #[error("revision {revision} does not continue {previous}")]
+    OtherObject {
+        /// Its revision.
+        revision: Revision,
+        /// The revision of the record before it with its key.
+        previous: Revision,
+    },
+    /// The checkpoint is older than a record.
+    #[error("the last revision is {mark}, but there is {last}")]
+    LastRevision {
+        /// The last revision, as the checkpoint has it.
+        mark: Revision,
+        /// The last revision of a record.
+        last: Revision,
+    },
+    /// The checkpoint has another number of objects.
+    #[error("{written} objects were written, {found} are there")]
+    Objects {
+        /// As the checkpoint has it.
+        written: u64,
+        /// As the records have it.
+        found: u64,
+    },
+    /// A record is missing that was not compacted.
+    #[error("the value before revision {0} is missing")]
+    Missing(Revision),
+}

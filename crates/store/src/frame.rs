@@ -13,6 +13,7 @@ use std::io::Seek as _;
 use std::io::SeekFrom;
 
 use crate::backend::Mark;
+use crate::error::ReplayError;
 use crate::file::Reader;
 use crate::file::SharedFile;
 use crate::key::Revision;
@@ -47,6 +48,12 @@ pub(crate) struct Damage {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
+    }
+}
+
+impl From<ReplayError> for Failure {
+    fn from(error: ReplayError) -> Self {
+        Self::content(error.to_string())
     }
 }
 

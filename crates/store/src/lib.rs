@@ -46,6 +46,7 @@ pub use entry::Expect;
 pub use entry::Write;
 pub use error::BackendError;
 pub use error::ReadError;
+pub use error::ReplayError;
 pub use error::WatchError;
 pub use error::WriteError;
 pub use key::Key;

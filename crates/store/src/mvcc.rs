@@ -16,6 +16,7 @@ use crate::entry::Event;
 use crate::entry::Expect;
 use crate::entry::Write;
 use crate::error::ReadError;
+use crate::error::ReplayError;
 use crate::error::WatchError;
 use crate::error::WriteError;
 use crate::key::Key;
@@ -250,18 +251,24 @@ impl Mvcc {
     /// # Errors
     ///
     /// The record is inconsistent with earlier ones.
-    pub fn replay(&mut self, record: Record) -> Result<(), String> {
+    pub fn replay(&mut self, record: Record) -> Result<(), ReplayError> {
         if record.revision <= self.current {
-            return Err(format!("revision {} follows {}", record.revision, self.current));
+            return Err(ReplayError::Order { revision: record.revision, last: self.current });
         }
         if record.create_revision > record.revision {
-            return Err(format!("revision {} was created by {}", record.revision, record.create_revision));
+            return Err(ReplayError::CreatedLater {
+                revision: record.revision,
+                create_revision: record.create_revision,
+            });
         }
         let previous = self.get(&record.key);
         if let Some(previous) = &previous
             && record.create_revision != previous.create_revision
         {
-            return Err(format!("revision {} does not continue {}", record.revision, previous.mod_revision));
+            return Err(ReplayError::OtherObject {
+                revision: record.revision,
+                previous: previous.mod_revision,
+            });
         }
         if previous.is_none() && record.value.is_none() {
             // The deleted object's record has been discarded; the deletion is discarded with the next batch.
@@ -302,12 +309,12 @@ impl Mvcc {
     /// # Errors
     ///
     /// The checkpoint is inconsistent with the records: some are missing.
-    pub fn replayed(&mut self, mark: Mark) -> Result<(), String> {
+    pub fn replayed(&mut self, mark: Mark) -> Result<(), ReplayError> {
         if mark.last < self.current || mark.compact > mark.last {
-            return Err(format!("the last revision is {}, but there is {}", mark.last, self.current));
+            return Err(ReplayError::LastRevision { mark: mark.last, last: self.current });
         }
         if mark.objects != self.stats.objects as u64 {
-            return Err(format!("{} objects were written, {} are there", mark.objects, self.stats.objects));
+            return Err(ReplayError::Objects { written: mark.objects, found: self.stats.objects as u64 });
         }
         self.compact(mark.compact.min(self.current));
         // Only compacted records may lack their predecessor.
@@ -318,7 +325,7 @@ impl Mvcc {
         if let Some(revision) =
             torn.map(|event| event.revision).or_else(|| (self.orphan > mark.compact).then_some(self.orphan))
         {
-            return Err(format!("the value before revision {revision} is missing"));
+            return Err(ReplayError::Missing(revision));
         }
         // Revisions without a record: discarded or lost.
         self.current = mark.last;

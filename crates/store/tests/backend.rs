@@ -13,6 +13,7 @@ use settled_store::Loaded;
 use settled_store::Mark;
 use settled_store::Options;
 use settled_store::Record;
+use settled_store::ReplayError;
 use settled_store::Revision;
 use settled_store::Scope;
 use settled_store::Store;
@@ -52,7 +53,7 @@ fn no_space() -> BackendError {
 }
 
 impl Backend for Faulty {
-    fn load(&mut self, visit: &mut dyn FnMut(Loaded) -> Result<(), String>) -> Result<(), BackendError> {
+    fn load(&mut self, visit: &mut dyn FnMut(Loaded) -> Result<(), ReplayError>) -> Result<(), BackendError> {
         let media = self.0.lock().unwrap();
         for record in &media.records {
             visit(Loaded::Record(record.clone())).unwrap();

@@ -24,6 +24,7 @@ use settled_store::Event;
 use settled_store::Limits;
 use settled_store::Loaded;
 use settled_store::Options;
+use settled_store::ReplayError;
 use settled_store::Revision;
 use settled_store::Scope;
 use settled_store::Store;
@@ -42,7 +43,7 @@ struct Gated {
 }
 
 impl Backend for Gated {
-    fn load(&mut self, _: &mut dyn FnMut(Loaded) -> Result<(), String>) -> Result<(), BackendError> {
+    fn load(&mut self, _: &mut dyn FnMut(Loaded) -> Result<(), ReplayError>) -> Result<(), BackendError> {
         Ok(())
     }
 

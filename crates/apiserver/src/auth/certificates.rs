@@ -34,7 +34,7 @@ use rustls::server::WebPkiClientVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::User;
-pub use super::x509::user_of;
+pub use super::x509::{InvalidCertificate, user_of};
 use super::x509::{canonical, certificates_in, header_length, memory_offset, names_of, pem, subject, tagged};
 
 const DAY: u64 = 24 * 60 * 60;
@@ -188,7 +188,7 @@ impl Certificates {
         let mut client_cas = certificates_in(&ca_pem).map_err(tls_error)?;
         if let Some(path) = &options.client_ca {
             let pem = read(path)?.ok_or_else(|| missing(path))?;
-            client_cas.extend(certificates_in(&pem).map_err(|what| damaged(path, &what))?);
+            client_cas.extend(certificates_in(&pem).map_err(|what| damaged(path, &what.to_string()))?);
         }
         let empty = Pair { certificate: String::new(), key: String::new() };
         let trusted_pem = ca_pem.clone();
@@ -436,7 +436,7 @@ impl Authority {
         let key = KeyPair::from_pem(key).map_err(|_| {
             damaged(key_path, "it holds no private key; put back a copy, or remove it and ca.crt")
         })?;
-        let certificates = certificates_in(&ca_pem).map_err(|what| damaged(path, &what))?;
+        let certificates = certificates_in(&ca_pem).map_err(|what| damaged(path, &what.to_string()))?;
         let first = certificates.first().ok_or_else(|| damaged(path, "it holds no certificate"))?;
         let parsed = X509Certificate::from_der(first);
         let (_, parsed) = parsed.map_err(|error| damaged(path, &format!("not a certificate: {error}")))?;
@@ -520,7 +520,7 @@ fn given(certificate: &Path, key: &Path) -> Result<Pair, CertificateError> {
         certificate: read(certificate)?.ok_or_else(|| missing(certificate))?,
         key: read(key)?.ok_or_else(|| missing(key))?,
     };
-    let found = certificates_in(&pair.certificate).map_err(|what| damaged(certificate, &what))?;
+    let found = certificates_in(&pair.certificate).map_err(|what| damaged(certificate, &what.to_string()))?;
     if found.is_empty() {
         return Err(damaged(certificate, "it holds no certificate"));
     }

@@ -171,7 +171,7 @@ fn who_a_strange_certificate_names() {
         let der = certificates_in(&pem).unwrap().remove(0);
         match (user_of(&der), expected) {
             (Ok(user), Ok(name)) => assert_eq!(user.map(|user| user.name).as_deref(), name, "{what}"),
-            (Err(error), Err(text)) => assert!(error.contains(text), "{what}: {error}"),
+            (Err(error), Err(text)) => assert!(error.to_string().contains(text), "{what}: {error}"),
             (got, _) => panic!("{what}: {got:?}"),
         }
     }

@@ -16,6 +16,26 @@ pub(super) const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 
 pub(super) const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 pub(super) const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
+/// Why certificates, or the user of one, cannot be read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum InvalidCertificate {
+    /// It is no certificate.
+    #[error("{0}")]
+    Malformed(String),
+    /// Its UID has no text.
+    #[error("UID cannot be an empty string")]
+    EmptyUid,
+    /// It has several UIDs.
+    #[error("expected 1 UID, but found multiple: {0:?}")]
+    SeveralUids(Vec<String>),
+    /// A file is not PEM.
+    #[error("not a PEM file: {0}")]
+    NotPem(String),
+    /// A file has no certificate.
+    #[error("it holds no certificate")]
+    None,
+}
+
 /// The user of a client certificate: `CN` is the name, each `O` a group, and `1.3.6.1.4.1.57683.2` the UID.
 ///
 /// The certificate must have been verified, as the [server's TLS](super::Certificates::server_config) does. `None` if it has
@@ -24,12 +44,16 @@ pub(super) const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 /// # Errors
 ///
 /// The certificate cannot be parsed, or has several UIDs or an empty one. The response is then 401.
-pub fn user_of(certificate: &[u8]) -> Result<Option<User>, String> {
-    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
+pub fn user_of(certificate: &[u8]) -> Result<Option<User>, InvalidCertificate> {
+    let (_, parsed) = X509Certificate::from_der(certificate)
+        .map_err(|error| InvalidCertificate::Malformed(error.to_string()))?;
     let mut user = User::default();
     let mut uids = Vec::new();
     for attribute in parsed.subject().iter_attributes() {
-        let value = || attribute.as_str().map(str::to_owned).map_err(|error| error.to_string());
+        let value = || {
+            let text = attribute.as_str().map(str::to_owned);
+            text.map_err(|error| InvalidCertificate::Malformed(error.to_string()))
+        };
         match attribute.attr_type().as_bytes() {
             // Of several, Go takes the last.
             COMMON_NAME => user.name = value()?,
@@ -43,9 +67,9 @@ pub fn user_of(certificate: &[u8]) -> Result<Option<User>, String> {
     }
     user.uid = match uids.as_slice() {
         [] => String::new(),
-        [uid] if uid.is_empty() => return Err("UID cannot be an empty string".to_owned()),
+        [uid] if uid.is_empty() => return Err(InvalidCertificate::EmptyUid),
         [uid] => uid.clone(),
-        several => return Err(format!("expected 1 UID, but found multiple: {several:?}")),
+        several => return Err(InvalidCertificate::SeveralUids(several.to_vec())),
     };
     let fingerprint: String =
         digest(&SHA256, certificate).as_ref().iter().map(|b| format!("{b:02x}")).collect();
@@ -55,12 +79,12 @@ pub fn user_of(certificate: &[u8]) -> Result<Option<User>, String> {
 }
 
 /// Parses the certificates of a PEM file.
-pub(super) fn certificates_in(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(super) fn certificates_in(pem: &str) -> Result<Vec<CertificateDer<'static>>, InvalidCertificate> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     match found {
-        Ok(found) if found.is_empty() => Err("it holds no certificate".to_owned()),
+        Ok(found) if found.is_empty() => Err(InvalidCertificate::None),
         Ok(found) => Ok(found),
-        Err(error) => Err(format!("not a PEM file: {error}")),
+        Err(error) => Err(InvalidCertificate::NotPem(error.to_string())),
     }
 }
 

@@ -45,7 +45,8 @@ fn checks_in(namespace: &str, informers: &Informers) -> Vec<ObjectKey> {
 /// What was reported of remediation last.
 fn last(check: &MachineHealthCheck) -> Option<&Condition> {
     let mut conditions = check.status.iter().flat_map(|status| &status.conditions);
-    conditions.find(|condition| condition.type_ == HealthCheckCondition::RemediationAllowed.declaration().name)
+    conditions
+        .find(|condition| condition.type_ == HealthCheckCondition::RemediationAllowed.declaration().name)
 }
 
 /// When the last plan that would have replaced too many Machines ended; `now` if it is the last one.

@@ -47,6 +47,8 @@ fn changes(before: &Inventory, after: &Inventory) -> Vec<ObjectChange> {
     for (id, object) in after.iter() {
         let (action, fields) = match before.get(id) {
             None => (Change::Created, Vec::new()),
+            // A clone shares what was not changed.
+            Some(old) if std::ptr::eq(old, object) => (Change::Unchanged, Vec::new()),
             Some(old) => {
                 let mut fields = Vec::new();
                 for part in ["spec", "metadata"] {

@@ -24,6 +24,7 @@ use settled_store::Key;
 use settled_store::Loaded;
 use settled_store::Mark;
 use settled_store::Record;
+use settled_store::ReplayError;
 use settled_store::Resource;
 use settled_store::Revision;
 
@@ -70,7 +71,7 @@ fn decode_mark(mut bytes: &[u8]) -> Mark {
     Mark { last: Revision(number(bytes)), compact: Revision(number(bytes)), objects: number(bytes) }
 }
 
-type Visit<'a> = &'a mut dyn FnMut(Loaded) -> Result<(), String>;
+type Visit<'a> = &'a mut dyn FnMut(Loaded) -> Result<(), ReplayError>;
 
 struct Fjall {
     database: fjall::Database,
