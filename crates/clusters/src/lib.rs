@@ -19,7 +19,7 @@ pub use delete::{delete, delete_hosts};
 pub use error::Error;
 pub use journal::Phase;
 pub use ledger::Ledger;
-pub use management::{Controllers, Management, ManagementOptions};
+pub use management::{Controllers, Management, ManagementOptions, OpenPool, Pool};
 pub use manifests::{ManifestError, Manifests};
 pub use repair::{is_answering, repair_hosts};
 pub use state::{ClusterRecord, StateDirectory};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -26,12 +27,29 @@ const HASH_ANNOTATION: &str = "cluster.settled.dev/definition-hash";
 /// How long definitions may take until they are served.
 const ESTABLISHED: Duration = Duration::from_secs(30);
 
+/// A pool of hosts that are objects of a server: its provider is made for each server.
+pub trait Pool: Send + Sync {
+    /// The provider for a server.
+    fn open(&self, client: &Client) -> OpenPool;
+}
+
+/// The provider of a pool on one server.
+#[derive(Clone)]
+pub struct OpenPool {
+    /// The provider.
+    pub provider: Arc<dyn Provider>,
+    /// What runs beside the controllers, without an end.
+    pub upkeep: Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
+}
+
 /// What a server is managed with.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ManagementOptions {
     /// The installed providers.
     pub providers: Vec<Arc<dyn Provider>>,
+    /// The installed pools.
+    pub pools: Vec<Arc<dyn Pool>>,
     /// Which server has which host.
     pub ledger: Ledger,
     /// How clients for the API servers of clusters are made.
@@ -44,7 +62,7 @@ impl ManagementOptions {
     /// With these providers and this ledger.
     #[must_use]
     pub fn new(providers: Vec<Arc<dyn Provider>>, ledger: Ledger) -> Self {
-        Self { providers, ledger, connector: Connector::default(), clock: Clock::system() }
+        Self { providers, pools: Vec::new(), ledger, connector: Connector::default(), clock: Clock::system() }
     }
 }
 
@@ -54,6 +72,7 @@ pub struct Management {
     pub(crate) client: Client,
     pub(crate) identity: String,
     pub(crate) registry: Registry,
+    pools: Vec<OpenPool>,
     pub(crate) options: ManagementOptions,
 }
 
@@ -88,10 +107,11 @@ impl Management {
     /// The server does not answer, or refuses the definitions.
     pub async fn new(client: Client, options: ManagementOptions) -> Result<Self, Error> {
         let identity = identity(&client).await?;
-        let guarded =
-            options.providers.iter().map(|provider| options.ledger.guard(provider.clone(), &identity));
+        let pools: Vec<OpenPool> = options.pools.iter().map(|pool| pool.open(&client)).collect();
+        let providers = options.providers.iter().chain(pools.iter().map(|pool| &pool.provider));
+        let guarded = providers.map(|provider| options.ledger.guard(provider.clone(), &identity));
         let registry = Registry::new(guarded.collect::<Vec<_>>())?;
-        let management = Self { client, identity, registry, options };
+        let management = Self { client, identity, registry, pools, options };
         management.define().await?;
         Ok(management)
     }
@@ -127,8 +147,13 @@ impl Management {
         options.clock = self.options.clock.clone();
         options.connector = self.options.connector.clone();
         let client = self.client.clone();
+        let upkeep: Vec<_> = self.pools.iter().map(|pool| (pool.upkeep)()).collect();
         Controllers(tokio::spawn(async move {
-            if let Err(error) = controllers::run(client, options).await {
+            let ended = tokio::select! {
+                ended = controllers::run(client, options) => ended,
+                () = async { join_all(upkeep).await; std::future::pending().await } => Ok(()),
+            };
+            if let Err(error) = ended {
                 tracing::error!(%error, "the controllers have ended");
             }
         }))

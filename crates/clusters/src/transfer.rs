@@ -179,7 +179,9 @@ impl Move<'_> {
             let observed =
                 observed.map_err(Error::provider(format!("look for the host of Machine {name}")))?;
             let has_host = status.is_some_and(|status| status.provider_id.is_some());
-            if has_host && observed == Observed::Absent {
+            // The Host of a pool is moved with its Machine.
+            let is_in_pool = status.is_some_and(|status| status.host.is_some());
+            if has_host && !is_in_pool && observed == Observed::Absent {
                 return refuse(format!("the provider {provider} there does not have its host"));
             }
         }

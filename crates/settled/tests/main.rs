@@ -30,6 +30,8 @@ mod rehearse;
 mod rehearse_rows;
 mod rules;
 mod serve;
+#[cfg(all(feature = "machines", target_os = "linux"))]
+mod ssh_pool;
 mod store;
 mod support;
 mod table;

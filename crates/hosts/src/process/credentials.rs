@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub enum Route {
     Bridge(Ipv4Addr),
     /// By a network of a virtual machine, whose address this is for the loopback of this machine.
     Loopback(Ipv4Addr),
+    /// By the address that the control plane advertises.
+    Advertised,
 }
 
 /// Credentials for Clusters whose control plane is a process.
@@ -67,6 +69,10 @@ impl ProcessCredentials {
         let host = match self.route {
             Route::Loopback(_) if !server.is_on_loopback => server.advertise_address.clone(),
             Route::Bridge(address) | Route::Loopback(address) => address.to_string(),
+            Route::Advertised if server.advertise_address.contains(':') => {
+                format!("[{}]", server.advertise_address)
+            }
+            Route::Advertised => server.advertise_address.clone(),
         };
         let url = format!("https://{host}:{}", server.port);
         let sign = self.sign.clone();
@@ -84,6 +90,15 @@ impl ProcessCredentials {
         {
             return Err(refused(format!(
                 "its API server does not listen at {address}, since it was started without root: end it, and run the command again as root"
+            )));
+        }
+        let is_local = |address: &str| {
+            address == "localhost" || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        };
+        if self.route == Route::Advertised && is_local(&server.advertise_address) {
+            return Err(refused(format!(
+                "no other host reaches its API server at {}: set `address` of its ProcessMachine to an address of this machine in their network",
+                server.advertise_address
             )));
         }
         self.signed(server).await?.issue(grant).await

@@ -32,6 +32,7 @@ pub trait Join: Send + Sync + 'static {
 pub struct AgentJoin {
     credentials: Arc<dyn Credentials>,
     timing: Timing,
+    reports_host: bool,
 }
 
 impl fmt::Debug for AgentJoin {
@@ -44,14 +45,21 @@ impl AgentJoin {
     /// Agents with these credentials.
     #[must_use]
     pub const fn new(credentials: Arc<dyn Credentials>, timing: Timing) -> Self {
-        Self { credentials, timing }
+        Self { credentials, timing, reports_host: true }
     }
-}
 
-fn grant(node: &str, host: &Host) -> Grant {
-    let own = |field: &Option<String>| field.clone().unwrap_or_default();
-    let host = HostRef { namespace: own(&host.metadata.namespace), name: own(&host.metadata.name) };
-    Grant { node: node.to_owned(), host: Some(host), ..Grant::default() }
+    /// Agents join API servers of Clusters, which do not have the Hosts: the provider alone reports of them.
+    #[must_use]
+    pub const fn of_clusters(mut self) -> Self {
+        self.reports_host = false;
+        self
+    }
+
+    fn host(&self, host: &Host) -> Option<HostRef> {
+        let own = |field: &Option<String>| field.clone().unwrap_or_default();
+        let named = || HostRef { namespace: own(&host.metadata.namespace), name: own(&host.metadata.name) };
+        self.reports_host.then(named)
+    }
 }
 
 impl Join for AgentJoin {
@@ -62,7 +70,7 @@ impl Join for AgentJoin {
     ) -> BoxFuture<'a, Result<Files, ProviderError>> {
         async move {
             let desired = &request.desired;
-            let grant = Grant { host: grant(&desired.node_name, host).host, ..Grant::of(desired) };
+            let grant = Grant { host: self.host(host), ..Grant::of(desired) };
             let issued = self.credentials.issue(&grant).await;
             let kubeconfig = issued.map_err(|error| ProviderError::Transient(error.to_string()))?;
             let settings = Settings {
@@ -90,7 +98,13 @@ impl Join for AgentJoin {
             // Nodes have the names of their Machines.
             let claim = host.status.as_ref().and_then(|status| status.claim_ref.as_ref());
             let Some(claim) = claim else { return Ok(()) };
-            let revoked = self.credentials.revoke(&grant(&claim.name, host)).await;
+            let grant = Grant {
+                node: claim.name.clone(),
+                host: self.host(host),
+                cluster: claim.cluster.clone().unwrap_or_default(),
+                endpoint: None,
+            };
+            let revoked = self.credentials.revoke(&grant).await;
             revoked.map_err(|error| ProviderError::Transient(error.to_string()))
         }
         .boxed()

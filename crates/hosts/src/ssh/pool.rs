@@ -369,6 +369,14 @@ impl Pool {
         }))
     }
 
+    /// The Cluster of a Machine, as `NAMESPACE/NAME`.
+    pub(super) async fn cluster_of(&self, machine: &ObjectKey) -> Result<Option<String>, PoolError> {
+        let machines: Api<Machine> = Api::namespaced(self.client.clone(), &machine.namespace);
+        let found = machines.get_opt(&machine.name).await?;
+        let cluster = found.and_then(|found| found.spec.cluster_name);
+        Ok(cluster.map(|cluster| format!("{}/{cluster}", machine.namespace)))
+    }
+
     /// Gives a Host without a claim back to the Machine that it was found to run for.
     pub(super) async fn restore(&self, host: &Host, claim: &ClaimRef) -> Result<(), PoolError> {
         self.update(host, |status| {

@@ -38,7 +38,7 @@ impl<T: Transport> SshProvider<T> {
         let claim = host.status.as_ref().and_then(|status| status.claim_ref.clone());
         let uid = claim.as_ref().map(|claim| claim.uid.as_str());
         let result = match uid {
-            Some(uid) => self.clean(host, &self.owner(uid).await?).await,
+            Some(uid) => self.clean(host, &self.owner(host, uid).await?).await,
             None => self.look(host).await,
         };
         match (result, uid) {
@@ -55,13 +55,18 @@ impl<T: Transport> SshProvider<T> {
 
     /// What there is on a Host that no Machine has.
     async fn look(&self, host: &Host) -> Result<Report, Failure> {
-        let found = self.inspect(host, &self.owner("").await?).await?.claim;
+        let found = self.inspect(host, &self.owner(host, "").await?).await?.claim;
         let Some(owner) = found else { return Ok(Report::Free) };
         match self.0.pool.holder_of(Some(&owner)).await? {
             Holder::Nobody => self.clean(host, &owner).await,
             Holder::Machine(machine) if Some(&*machine.namespace) == host.metadata.namespace.as_deref() => {
-                let claim =
-                    ClaimRef { name: machine.name.to_string(), uid: owner.machine, released_at: None };
+                let claim = ClaimRef {
+                    name: machine.name.to_string(),
+                    uid: owner.machine,
+                    cluster: self.0.pool.cluster_of(&machine).await?,
+                    server: Some(owner.server),
+                    released_at: None,
+                };
                 self.0.pool.restore(host, &claim).await?;
                 // It is not free: this report is for one without a claim, and is dropped.
                 Ok(Report::Free)

@@ -172,10 +172,15 @@ impl<T: Transport> SshProvider<T> {
         Self(Arc::new(Shared { pool: Pool::start(client, clock), transport, options, artifacts, join }))
     }
 
-    /// The claim of a Machine, as commands name it.
-    pub(super) async fn owner(&self, uid: &str) -> Result<Owner, Failure> {
-        let server = self.0.pool.server().await?;
-        Ok(Owner { server: server.to_owned(), machine: uid.to_owned() })
+    /// The claim of a Machine on a Host, as commands name it.
+    pub(super) async fn owner(&self, host: &types::Host, uid: &str) -> Result<Owner, Failure> {
+        let claim = host.status.as_ref().and_then(|status| status.claim_ref.as_ref());
+        let recorded = claim.filter(|claim| claim.uid == uid).and_then(|claim| claim.server.clone());
+        let server = match recorded {
+            Some(server) => server,
+            None => self.0.pool.server().await?.to_owned(),
+        };
+        Ok(Owner { server, machine: uid.to_owned() })
     }
 
     /// Runs a command, whatever its exit code.
@@ -275,13 +280,20 @@ impl<T: Transport> SshProvider<T> {
     async fn create_host(&self, request: &Request) -> Result<Progress, Failure> {
         let pool = &self.0.pool;
         let uid = request.key.as_str();
-        let owner = self.owner(uid).await?;
         let (namespace, name) = request.machine.split_once('/').unwrap_or(("", &request.machine));
-        let claim = ClaimRef { name: name.to_owned(), uid: uid.to_owned(), released_at: None };
+        let cluster = &request.desired.cluster;
+        let claim = ClaimRef {
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            cluster: (!cluster.is_empty()).then(|| cluster.clone()),
+            server: Some(pool.server().await?.to_owned()),
+            released_at: None,
+        };
         let mut last = None;
         for _ in 0..MAX_HOSTS {
             let host =
                 pool.claim(namespace, &claim, &request.desired.config, request.last_host.as_deref()).await?;
+            let owner = self.owner(&host, uid).await?;
             let failure = match self.prepare(&host, &owner, request).await {
                 Ok(()) => {
                     let inspection = self.inspect(&host, &owner).await?;
@@ -320,7 +332,7 @@ impl<T: Transport> SshProvider<T> {
 
     async fn observe_host(&self, uid: &str) -> Result<Observed, Failure> {
         let Some(host) = self.0.pool.claimed(uid).await? else { return Ok(Observed::Absent) };
-        let owner = self.owner(uid).await?;
+        let owner = self.owner(&host, uid).await?;
         let inspection = match self.inspect(&host, &owner).await {
             Ok(inspection) => inspection,
             Err(failure) => {
@@ -348,7 +360,7 @@ impl<T: Transport> SshProvider<T> {
         let Some(host) = self.0.pool.claimed(uid).await? else {
             return Err(Failure::Join(ProviderError::Transient("there is no host".to_owned())));
         };
-        let owner = self.owner(uid).await?;
+        let owner = self.owner(&host, uid).await?;
         let (artifact, verb) = match step.name.as_str() {
             KUBELET => {
                 let verb = Verb::Kubelet { version: step.argument.clone(), start: self.0.options.start };
@@ -392,7 +404,7 @@ impl<T: Transport> SshProvider<T> {
 
     async fn delete_host(&self, uid: &str) -> Result<Progress, Failure> {
         let Some(host) = self.0.pool.claimed(uid).await? else { return Ok(Progress::Done) };
-        let owner = self.owner(uid).await?;
+        let owner = self.owner(&host, uid).await?;
         self.0.join.leave(uid, &host).await.map_err(Failure::Join)?;
         let failure = match self.clean(&host, &owner).await {
             Ok(report) => {

@@ -86,13 +86,19 @@ fn host_keys(_generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// The Machine that has a Host.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimRef {
     /// Name of the Machine.
     pub name: String,
     /// UID of the Machine.
     pub uid: String,
+    /// Its Cluster, as `NAMESPACE/NAME`, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// The API server that the claim on the host names: the one that made it, wherever the Machine was moved since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// When the Machine let go of a Host that could not be cleaned. It is claimed again once it is clean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::optional_time")]

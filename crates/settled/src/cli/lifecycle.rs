@@ -54,7 +54,8 @@ pub(crate) struct StateArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state: Option<PathBuf>,
 
-    /// Programs of other versions of the control plane, as VERSION/settled [default: `programs` in the state directory]
+    /// Programs of other versions of the control plane, as VERSION/settled, and what is installed on hosts of an SSH pool, as kubelet-VERSION and
+    /// runtime-NAME-VERSION [default: `programs` in the state directory]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) programs: Option<PathBuf>,
 

@@ -93,7 +93,10 @@ impl Engine {
 }
 
 fn options(state: &StateDirectory, programs: &Path) -> Result<ManagementOptions, CommandError> {
-    Ok(ManagementOptions::new(providers::hosts(&state.hosts(), programs)?, state.ledger()))
+    let hosts = providers::hosts(&state.hosts(), programs)?;
+    let mut options = ManagementOptions::new(hosts.providers, state.ledger());
+    options.pools = hosts.pools;
+    Ok(options)
 }
 
 /// An error of a command for clusters, with its remedy and its exit code.

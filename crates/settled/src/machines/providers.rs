@@ -4,8 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
+#[cfg(target_os = "linux")]
+use settled_clusters::OpenPool;
+use settled_clusters::Pool;
 use settled_controller::Clock;
 use settled_hosts::ssh::SshPlanner;
+#[cfg(target_os = "linux")]
+use settled_machines::live::Client;
 use settled_machines::provider::{Provider, Registry};
 use settled_machines::simulated::{Latency, Shared, SimulatedProvider};
 
@@ -16,14 +21,24 @@ pub(super) fn planners() -> Result<Registry, CommandError> {
     let simulated = SimulatedProvider::new(Shared::default(), Clock::system(), Latency::CLOUD);
     let mut all: Vec<Arc<dyn Provider>> = vec![Arc::new(simulated), Arc::new(SshPlanner)];
     let nowhere = Path::new("/nonexistent");
-    all.extend(hosts(nowhere, nowhere)?);
+    all.extend(hosts(nowhere, nowhere)?.providers);
     Registry::new(all)
         .map_err(|error| CommandError::input_error("cannot read the schema of a provider", error))
 }
 
-/// The providers of hosts on this machine: their directories are below this one.
+/// What makes hosts.
+#[derive(Default)]
+pub(super) struct Hosts {
+    /// Providers of hosts on this machine.
+    pub(super) providers: Vec<Arc<dyn Provider>>,
+    /// Pools of other machines.
+    pub(super) pools: Vec<Arc<dyn Pool>>,
+}
+
+/// The providers of hosts: the directories of those on this machine are below this one. Programs are control planes by their version, and what is installed
+/// on hosts of a pool.
 #[cfg(target_os = "linux")]
-pub(super) fn hosts(directory: &Path, programs: &Path) -> Result<Vec<Arc<dyn Provider>>, CommandError> {
+pub(super) fn hosts(directory: &Path, programs: &Path) -> Result<Hosts, CommandError> {
     use settled_apiserver::auth::{Certificates, User};
     use settled_hosts::agent::Grant;
     use settled_hosts::netns::{self, NetnsProvider};
@@ -52,13 +67,44 @@ pub(super) fn hosts(directory: &Path, programs: &Path) -> Result<Vec<Arc<dyn Pro
     let namespaces = NetnsProvider::new(options, credentials(Route::Bridge(gateway)));
     let machines = qemu::Options::new(directory.join("qemu"), directory.join("images"));
     let machines = QemuProvider::new(machines, credentials(Route::Loopback(qemu::HOST_ADDRESS)));
-    Ok(vec![processes, Arc::new(namespaces), Arc::new(machines)])
+    let pool = SshPool { credentials: credentials(Route::Advertised), artifacts: programs.to_owned() };
+    Ok(Hosts {
+        providers: vec![processes, Arc::new(namespaces), Arc::new(machines)],
+        pools: vec![Arc::new(pool)],
+    })
+}
+
+/// Hosts that are reached by SSH: those of the API server.
+#[cfg(target_os = "linux")]
+struct SshPool {
+    credentials: Arc<settled_hosts::process::ProcessCredentials>,
+    artifacts: std::path::PathBuf,
+}
+
+#[cfg(target_os = "linux")]
+impl Pool for SshPool {
+    fn open(&self, client: &Client) -> OpenPool {
+        use settled_hosts::agent::Timing;
+        use settled_hosts::ssh::openssh::{OpenSsh, OpenSshOptions};
+        use settled_hosts::ssh::{AgentJoin, Options, SecretKeys, SshProvider};
+
+        let join = AgentJoin::new(self.credentials.clone(), Timing::default()).of_clusters();
+        let keys = SecretKeys::new(client.clone());
+        let transport = OpenSsh::new(OpenSshOptions::default(), Arc::new(keys));
+        let options = Options::new(&self.artifacts);
+        let provider = SshProvider::new(client, &Clock::system(), transport, Arc::new(join), options);
+        let upkeep = provider.clone();
+        OpenPool {
+            provider: Arc::new(provider),
+            upkeep: Arc::new(move || Box::pin(upkeep.clone().probe_hosts())),
+        }
+    }
 }
 
 /// Processes and namespaces are those of Linux.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn hosts(_directory: &Path, _programs: &Path) -> Result<Vec<Arc<dyn Provider>>, CommandError> {
-    Ok(Vec::new())
+pub(super) fn hosts(_directory: &Path, _programs: &Path) -> Result<Hosts, CommandError> {
+    Ok(Hosts::default())
 }
 
 /// Refuses manifests with hosts that this machine cannot have, before anything is created.
