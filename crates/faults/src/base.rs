@@ -111,6 +111,9 @@ impl Base {
     }
 }
 
+/// What the seed of a fork differs by for each revision.
+const FORK_STEP: u64 = 0xd1b5_4a32_d192_ed03;
+
 /// Creates a server from the state of another one after a write, and its clock. Must be called within a runtime.
 pub(crate) fn fork(
     server: &Server,
@@ -122,6 +125,8 @@ pub(crate) fn fork(
     let mut fork = Fork::default();
     fork.revision = revision;
     fork.clock = Some(clock.clone());
-    fork.seed = Some(seed);
+    // Not the UIDs that the other server has given since its own start, or its last fork.
+    let forked_at = revision.unwrap_or_else(|| server.revision());
+    fork.seed = Some(seed.wrapping_add(forked_at.wrapping_mul(FORK_STEP)));
     Ok((server.fork(fork)?, clock))
 }

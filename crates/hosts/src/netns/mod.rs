@@ -9,6 +9,7 @@ mod preflight;
 mod processes;
 mod provider;
 mod record;
+mod subnet;
 
 pub use packages::Packages;
 pub use preflight::Unavailable;

@@ -23,6 +23,7 @@ use super::packages::Packages;
 use super::preflight::{self, Unavailable};
 use super::processes;
 use super::record::{Phase, Record, Records};
+use super::subnet;
 use crate::agent::layout::{self, LayoutError};
 use crate::agent::{Asked, Credentials, CredentialsError, Grant, Settings, Timing};
 use crate::local::{self, Creations, IMAGE, KUBELET, REBOOT, RUNTIME, text};
@@ -48,7 +49,7 @@ pub struct Options {
     pub directory: PathBuf,
     /// What names of namespaces and interfaces begin with, at most six characters. It follows from the directory.
     pub prefix: String,
-    /// The first two bytes of the addresses of hosts.
+    /// The first two bytes of the addresses of hosts: those that the directory has, or those of a subnet that nothing else uses.
     pub subnet: [u8; 2],
     /// The command of the agent, to which `init --dir DIR` is added.
     pub agent: Vec<String>,
@@ -64,15 +65,22 @@ impl Options {
     pub fn new(directory: impl Into<PathBuf>, agent: Vec<String>) -> Self {
         let directory = directory.into();
         let hash = hash(directory.as_os_str().as_encoded_bytes());
-        let [_, _, high, _] = hash.to_be_bytes();
         Self {
             prefix: format!("s{:04x}", hash & 0xffff),
-            subnet: [10, 128 | high],
+            subnet: subnet::of(&directory),
             directory,
             agent,
             packages: Packages::default(),
             timing: Timing::default(),
         }
+    }
+
+    /// Records the subnet in the directory: from then on it stays, whatever else the machine gets.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn keep_subnet(&self) -> std::io::Result<()> {
+        subnet::record(&self.directory, self.subnet)
     }
 
     /// Where hosts reach the machine: an address of their bridge, which it has while there are hosts.

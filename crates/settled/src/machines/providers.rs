@@ -21,7 +21,7 @@ pub(super) fn planners() -> Result<Registry, CommandError> {
     let simulated = SimulatedProvider::new(Shared::default(), Clock::system(), Latency::CLOUD);
     let mut all: Vec<Arc<dyn Provider>> = vec![Arc::new(simulated), Arc::new(SshPlanner)];
     let nowhere = Path::new("/nonexistent");
-    all.extend(hosts(nowhere, nowhere)?.providers);
+    all.extend(made(nowhere, nowhere)?.providers);
     Registry::new(all)
         .map_err(|error| CommandError::input_error("cannot read the schema of a provider", error))
 }
@@ -39,6 +39,22 @@ pub(super) struct Hosts {
 /// on hosts of a pool.
 #[cfg(target_os = "linux")]
 pub(super) fn hosts(directory: &Path, programs: &Path) -> Result<Hosts, CommandError> {
+    use settled_hosts::netns::{NetnsProvider, Options};
+
+    // Control planes listen at its gateway before there is a host.
+    if NetnsProvider::check().is_ok() {
+        let kept = Options::new(directory.join(NETNS), Vec::new()).keep_subnet();
+        kept.map_err(|error| CommandError::input_error("cannot write the state directory", error))?;
+    }
+    made(directory, programs)
+}
+
+/// Directory of namespace hosts.
+#[cfg(target_os = "linux")]
+const NETNS: &str = "netns";
+
+#[cfg(target_os = "linux")]
+fn made(directory: &Path, programs: &Path) -> Result<Hosts, CommandError> {
     use settled_apiserver::auth::{Certificates, User};
     use settled_hosts::agent::Grant;
     use settled_hosts::netns::{self, NetnsProvider};
@@ -49,7 +65,7 @@ pub(super) fn hosts(directory: &Path, programs: &Path) -> Result<Hosts, CommandE
         .map_err(|error| CommandError::input_error("cannot find this program", error))?;
     let versions = Programs::new(&settled_apiserver::kubernetes_version(), &program).with_directory(programs);
     let agent = vec![program.to_string_lossy().into_owned(), "cluster".to_owned(), "agent".to_owned()];
-    let options = netns::Options::new(directory.join("netns"), agent);
+    let options = netns::Options::new(directory.join(NETNS), agent);
     let gateway = options.gateway();
     let mut processes = ProcessProvider::new(&directory.join("process"), versions);
     // Control planes listen for namespace hosts where there can be some.
@@ -103,7 +119,12 @@ impl Pool for SshPool {
 
 /// Processes and namespaces are those of Linux.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn hosts(_directory: &Path, _programs: &Path) -> Result<Hosts, CommandError> {
+pub(super) fn hosts(directory: &Path, programs: &Path) -> Result<Hosts, CommandError> {
+    made(directory, programs)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn made(_directory: &Path, _programs: &Path) -> Result<Hosts, CommandError> {
     Ok(Hosts::default())
 }
 
