@@ -268,10 +268,9 @@ impl Creation<'_> {
                 self.read(&self.manifests.cluster).await?;
                 let read = self.read(object).await?;
                 check(&read, object)?;
-                let (status, _, message) = condition(&read, "Ready");
-                Ok(match status.as_str() {
+                Ok(match condition(&read, "Ready").0.as_str() {
                     "True" => Ok(()),
-                    _ => Err(self.waiting(format!("{}: {message}", title(object)))),
+                    _ => Err(self.waiting(format!("{}: {}", title(object), missing(&read)))),
                 })
             })
             .await
@@ -354,6 +353,30 @@ fn check(read: &DynamicObject, object: &Value) -> Result<(), Error> {
     Ok(())
 }
 
+/// What an object lacks to be ready, in one line: what stops it, or its provider, or what its parts say, each text once.
+fn missing(read: &DynamicObject) -> String {
+    if let (status, _, message) = condition(read, "Stalled")
+        && status == "True"
+    {
+        return message;
+    }
+    if let (_, reason, message) = condition(read, "Reconciling")
+        && reason == "ProviderFailed"
+    {
+        return message;
+    }
+    let (_, _, message) = condition(read, "Ready");
+    let mut texts: Vec<&str> = Vec::new();
+    for part in message.split("; ") {
+        let is_type = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let text = part.split_once(": ").filter(|(name, _)| is_type(name)).map_or(part, |(_, text)| text);
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts.join("; ")
+}
+
 /// Status, reason and message of a condition at the present generation.
 fn condition(object: &DynamicObject, type_: &str) -> (String, String, String) {
     let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array);
@@ -369,4 +392,32 @@ fn condition(object: &DynamicObject, type_: &str) -> (String, String, String) {
         (_, None) => "nothing is reported yet".to_owned(),
     };
     (text("status"), text("reason"), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_once() {
+        let object = |conditions: &[(&str, &str, &str, &str)]| -> DynamicObject {
+            let condition = |(type_, status, reason, message): &(&str, &str, &str, &str)| json!({"type": type_, "status": status, "reason": reason, "message": message, "observedGeneration": 1});
+            let conditions: Vec<Value> = conditions.iter().map(condition).collect();
+            let object =
+                json!({"metadata": {"name": "a", "generation": 1}, "status": {"conditions": conditions}});
+            serde_json::from_value(object).unwrap_or_else(|error| panic!("{error}"))
+        };
+        let counts = "Available: 0 of 2 are available; UpToDate: 0 of 2 are available";
+        let ready = ("Ready", "False", "NotAvailable", counts);
+        assert_eq!(missing(&object(&[])), "nothing is reported yet");
+        assert_eq!(missing(&object(&[ready])), "0 of 2 are available");
+        let parts =
+            ("Ready", "False", "NotAvailable", "Host: no answer: timed out; Node: it has not registered");
+        assert_eq!(missing(&object(&[parts])), "no answer: timed out; it has not registered");
+        let reconciling = |reason| ("Reconciling", "True", reason, "it is being made");
+        assert_eq!(missing(&object(&[ready, reconciling("Creating")])), "0 of 2 are available");
+        assert_eq!(missing(&object(&[ready, reconciling("ProviderFailed")])), "it is being made");
+        let stalled = ("Stalled", "True", "InsufficientResources", "no Host is free");
+        assert_eq!(missing(&object(&[ready, stalled])), "no Host is free");
+    }
 }

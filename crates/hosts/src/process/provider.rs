@@ -180,6 +180,10 @@ impl ProcessProvider {
 
     /// Starts the server that the record names, unless it runs. Done once it answers.
     async fn started(&self, host: &HostDirectory, mut record: Record) -> Result<Progress, ProviderError> {
+        // One that is found may be ending: it is not the one that does not start.
+        if self.children.find(host).is_some() && !self.children.wait(host, &record, WAIT).await {
+            tracing::debug!(host = record.id(), "the API server has not answered");
+        }
         if self.children.find(host).is_none() {
             let program =
                 self.programs.find(&record.version).ok_or_else(|| self.no_program(&record.version))?;
