@@ -16,7 +16,7 @@ pub(super) const RACES: [&str; 6] = [
     // A script, a controller or the namespace's deletion has removed an object before this component observed it. The
     // ConfigMap kube-apiserver-legacy-service-account-token-tracking never existed: settled does not track tokens of
     // Secrets.
-    r#"^kube-(controller-manager|scheduler): E [a-z_]+\.go:N\] .*[ "][a-z.]+ X not found"( [A-Za-z]+="X")*$"#,
+    r#"^kube-(controller-manager|scheduler): E [a-z_]+\.go:N\] .*[ "][a-z.]+ X not found"( [A-Za-z]+="[A-Za-z0-9-]+")*$"#,
     // settled and the real controller manager both write kube-root-ca.crt.
     r#"^kube-controller-manager: E publisher\.go:N\] "Unhandled Error" err="syncing X failed: configmaps X already exists"$"#,
     // The pod was deleted by its controller.
@@ -193,6 +193,10 @@ mod tests {
             ),
             (
                 r#"kube-controller-manager: E pv_protection_controller.go:N] "Unhandled Error" err="PV volume failed with : persistentvolumes X not found""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E serviceaccounts_controller.go:N] "Service account work item failed" err="namespaces X not found" item="garbage-other""#,
                 true,
             ),
             // Messages that the patterns alone would accept.
