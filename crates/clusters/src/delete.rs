@@ -84,13 +84,26 @@ fn hosts(contents: &Contents) -> Vec<(String, HostKey)> {
         .collect()
 }
 
-/// Deletes all hosts of a server that is gone for good: those that the ledger has for it, by their providers alone. How many there were.
+/// What became of the hosts of a server that is gone for good.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct DeletedHosts {
+    /// How many were deleted.
+    pub deleted: usize,
+    /// Those that no provider can delete: they are of a pool, whose Hosts were objects of that server.
+    pub left: Vec<HostKey>,
+}
+
+/// Deletes all hosts of a server that is gone for good: those that the ledger has for it, by their providers alone.
 ///
 /// # Errors
 /// A provider fails, or the deadline is exceeded.
-pub async fn delete_hosts(management: &Management, server: &str, timeout: Duration) -> Result<usize, Error> {
+pub async fn delete_hosts(
+    management: &Management,
+    server: &str,
+    timeout: Duration,
+) -> Result<DeletedHosts, Error> {
     let deadline = Deadline::after(timeout);
-    let mut count = 0;
+    let mut deleted = 0;
     for provider in &management.options.providers {
         let provider = management.ledger().guard(provider.clone(), server);
         let owned = provider.list().await.map_err(Error::provider("list the hosts"))?;
@@ -106,8 +119,12 @@ pub async fn delete_hosts(management: &Management, server: &str, timeout: Durati
                     })
                 })
                 .await?;
-            count += 1;
+            deleted += 1;
         }
     }
-    Ok(count)
+    // The providers forget what they delete.
+    let all = management.ledger().all();
+    let all = all.map_err(|source| Error::File { path: "the ledger".into(), source })?;
+    let left = all.into_iter().filter(|(_, owner)| owner == server).map(|(key, _)| key).collect();
+    Ok(DeletedHosts { deleted, left })
 }

@@ -15,7 +15,7 @@ mod transfer;
 mod waiting;
 
 pub use create::{CreateOptions, Event, create};
-pub use delete::{delete, delete_hosts};
+pub use delete::{DeletedHosts, delete, delete_hosts};
 pub use error::Error;
 pub use journal::Phase;
 pub use ledger::Ledger;

@@ -37,7 +37,7 @@ pub(crate) fn processes(directory: &Path) -> Vec<i32> {
 
 pub(crate) fn signal(pid: i32, name: &str) {
     Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
-    // One that is killed ends when it has the processor; what is left of it until somebody asks for its exit code has no arguments.
+    // A killed process runs on for a moment. A zombie has no command line.
     let is_there = || fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| !arguments.is_empty());
     let begin = Instant::now();
     while name == "KILL" && is_there() {

@@ -138,7 +138,7 @@ fn a_restart_of_the_machine_is_survived() {
     assert_eq!(state.sweep(), Vec::<String>::new());
 }
 
-fn is_server(pid: i32) -> bool {
+pub(crate) fn is_server(pid: i32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| line.windows(7).any(|word| word == b"\0serve\0"))
 }

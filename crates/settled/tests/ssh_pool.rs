@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use crate::clusters::{PROGRAM, State};
+use crate::clusters::{PROGRAM, State, processes, signal};
+use crate::hosts::is_server;
 
 #[allow(
     dead_code,
@@ -40,7 +41,7 @@ impl Pool {
         fs::create_dir_all(&programs).unwrap();
         for version in ["v1.36.3", "v1.37.1"] {
             let kubelet = programs.join(format!("kubelet-{version}"));
-            // Without its symbols it would be a copy of the program.
+            // Hosts of the test have the files of this machine. A debug build is too large for their disks.
             fs::write(&kubelet, format!("#!/bin/sh\nexec '{PROGRAM}' cluster agent \"$@\"\n")).unwrap();
             fs::set_permissions(&kubelet, fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -123,4 +124,21 @@ fn a_cluster_of_ssh_hosts_has_its_own_objects() {
     pool.create("--pivot");
     assert_eq!(pool.claims(), before);
     pool.deleted();
+}
+
+/// Its API server and its objects are lost: that the hosts of the pool still run is said, and how to end them.
+#[test]
+fn hosts_of_a_pool_whose_objects_are_lost_are_reported() {
+    let Some(pool) = Pool::new() else { return };
+    pool.create("--pivot");
+    for pid in processes(pool.state.path()).into_iter().filter(|pid| is_server(*pid)) {
+        signal(pid, "KILL");
+    }
+    fs::remove_dir_all(pool.state.path().join("state/hosts/process")).unwrap();
+    let deleted = pool.state.run("delete prod");
+    let text = String::from_utf8_lossy(&deleted.stderr).into_owned();
+    assert!(deleted.status.success(), "{text}");
+    assert!(text.contains("warning: 2 hosts of a pool still run for it"), "{text}");
+    assert!(text.contains("hint: on each of them, end the agent, and remove /var/lib/settled"), "{text}");
+    assert!(pool.claims().iter().all(|server| !server.is_empty()), "{:?}", pool.claims());
 }

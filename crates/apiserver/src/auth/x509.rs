@@ -43,7 +43,7 @@ pub enum InvalidCertificate {
 ///
 /// # Errors
 ///
-/// The certificate cannot be parsed, or has several UIDs or an empty one. The response is then 401.
+/// The certificate cannot be parsed, or has several UIDs or an empty one. The server then closes the connection.
 pub fn user_of(certificate: &[u8]) -> Result<Option<User>, InvalidCertificate> {
     let (_, parsed) = X509Certificate::from_der(certificate)
         .map_err(|error| InvalidCertificate::Malformed(error.to_string()))?;

@@ -59,7 +59,14 @@ async fn bring_back(
         return Ok(true);
     }
     let server = record.moved_to.as_deref().unwrap_or_default();
-    let count = delete_hosts(&engine.management, server, timeout / 2).await.map_err(failed)?;
-    stderr::print_line(&format!("its objects are lost with it; {count} hosts deleted"));
+    let hosts = delete_hosts(&engine.management, server, timeout / 2).await.map_err(failed)?;
+    stderr::print_line(&format!("its objects are lost with it; {} hosts deleted", hosts.deleted));
+    if !hosts.left.is_empty() {
+        stderr::print_line(&format!(
+            "warning: {} hosts of a pool still run for it: nobody knows their addresses any more",
+            hosts.left.len()
+        ));
+        stderr::print_line("hint: on each of them, end the agent, and remove /var/lib/settled");
+    }
     Ok(false)
 }
