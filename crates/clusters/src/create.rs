@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
+use settled_machines::types::PROVIDER_FAILED;
 
 use crate::contents::Contents;
 use crate::error::Error;
@@ -203,7 +204,7 @@ impl Creation<'_> {
                 let (status, _, mut message) = condition(&read, "HostReady");
                 // Why a provider is asked again is more than that it is.
                 if let (_, reason, failure) = condition(&read, "Reconciling")
-                    && reason == "ProviderFailed"
+                    && reason == PROVIDER_FAILED
                 {
                     message = failure;
                 }
@@ -361,7 +362,7 @@ fn missing(read: &DynamicObject) -> String {
         return message;
     }
     if let (_, reason, message) = condition(read, "Reconciling")
-        && reason == "ProviderFailed"
+        && reason == PROVIDER_FAILED
     {
         return message;
     }

@@ -5,6 +5,13 @@ use settled_machines::simulated::Latency;
 
 use crate::harness::{API, World, condition, deployment, is_ready, set, template_kubelet};
 
+/// Message of a condition.
+fn message<'o>(object: &'o Value, name: &str) -> &'o str {
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let condition = conditions.find(|condition| condition["type"] == name);
+    condition.and_then(|condition| condition["message"].as_str()).unwrap_or_default()
+}
+
 /// Kubelets of all Nodes, sorted.
 async fn kubelets(world: &World) -> Vec<String> {
     let nodes = world.list("Node").await;
@@ -43,6 +50,30 @@ async fn a_set_has_as_many_machines_as_asked_for() {
     world.delete("MachineSet", "web").await;
     world.pass(60).await;
     assert!(world.hosts().is_empty() && world.list("Node").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_report_a_provider_that_fails() {
+    let world = World::start(Latency::CLOUD).await;
+    world.cloud.edit(|cloud| cloud.failing_calls = u32::MAX);
+    world.create(deployment(2, json!({"type": "OnDelete"}))).await;
+    world.pass(60).await;
+    let sets = world.list("MachineSet").await;
+    let deployment = world.get("MachineDeployment", "web").await.expect("there");
+    for group in sets.iter().chain([&deployment]) {
+        assert_eq!(condition(group, "Reconciling"), ("True".into(), "ProviderFailed".into()), "{group:#}");
+        assert!(message(group, "Reconciling").starts_with("Machine web-"), "{group:#}");
+    }
+    // It is still asked after the deadline, whose message has the reason.
+    world.pass(600).await;
+    let late = world.get("MachineDeployment", "web").await.expect("there");
+    assert_eq!(condition(&late, "Stalled").1, "ProgressDeadlineExceeded", "{late:#}");
+    assert!(message(&late, "Stalled").starts_with("Machine web-"), "{late:#}");
+    world.cloud.edit(|cloud| cloud.failing_calls = 0);
+    world.pass(600).await;
+    let ready = world.get("MachineDeployment", "web").await.expect("there");
+    assert!(is_ready(&ready), "{ready:#}");
+    assert_eq!(condition(&ready, "Reconciling").0, "");
 }
 
 #[tokio::test(start_paused = true)]

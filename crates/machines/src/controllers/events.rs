@@ -4,7 +4,7 @@ use kube::runtime::events::{Event, EventType};
 use serde_json::Value;
 
 use crate::plan::{Decision, Progress};
-use crate::types::{MachineStatus, UpdateDecision};
+use crate::types::{MachineStatus, PROVIDER_FAILED, UpdateDecision};
 
 /// Longest note that the API takes.
 const MAX_NOTE: usize = 1024;
@@ -61,10 +61,10 @@ pub(super) fn begun(
         let note = "Pods were left when the time was over".to_owned();
         begun.push((EventType::Warning, "DrainTimedOut", "Drain", note));
     }
-    if let Progress::Reconciling("ProviderFailed", message) = &decision.progress
-        && !before.conditions.iter().any(|condition| condition.reason == "ProviderFailed")
+    if let Progress::Reconciling(PROVIDER_FAILED, message) = &decision.progress
+        && !before.conditions.iter().any(|condition| condition.reason == PROVIDER_FAILED)
     {
-        begun.push((EventType::Warning, "ProviderFailed", "Reconcile", message.clone()));
+        begun.push((EventType::Warning, PROVIDER_FAILED, "Reconcile", message.clone()));
     }
     begun
 }

@@ -23,7 +23,7 @@ use crate::provider::{
 use crate::small::Node;
 use crate::types::{
     Cluster, ErrorReason, FINALIZER, HOST_UID_ANNOTATION, Machine, MachineCondition, MachinePhase,
-    MachineStatus,
+    MachineStatus, PROVIDER_FAILED,
 };
 
 /// How soon the result of a call is looked at.
@@ -122,7 +122,7 @@ impl Machines {
         let message = failure.to_string();
         match failure {
             ProviderError::Transient(_) => {
-                decision.progress = Progress::Reconciling("ProviderFailed", message);
+                decision.progress = Progress::Reconciling(PROVIDER_FAILED, message);
             }
             ProviderError::Terminal { reason, .. } => {
                 // The reason says what was not done: it decides when that is tried again.

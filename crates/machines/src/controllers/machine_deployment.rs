@@ -23,8 +23,8 @@ use crate::plan::{
 };
 use crate::types::{
     DEPLOYMENT_LABEL, Machine, MachineDeployment, MachineDeploymentCondition, MachineDeploymentStatus,
-    MachineSet, MachineSetSpec, MachineSpec, NO_CREATE_ANNOTATION, REVISION_ANNOTATION, StrategyType,
-    TEMPLATE_HASH_LABEL, whole_second,
+    MachineSet, MachineSetSpec, MachineSpec, NO_CREATE_ANNOTATION, PROVIDER_FAILED, REVISION_ANNOTATION,
+    StrategyType, TEMPLATE_HASH_LABEL, whole_second,
 };
 
 /// The controller of MachineDeployments.
@@ -281,6 +281,7 @@ fn status(
         "{updated} of {} Machines are updated, {available} are available, {total} exist",
         spec.replicas
     );
+    let failing = machines.iter().find_map(|machine| meta::provider_failure(machine));
     let is_available = available >= spec.replicas - Rollout::of(spec).unavailable;
     let reason = if is_available { "MinimumAvailable" } else { "TooFewAvailable" };
     conditions.set(MachineDeploymentCondition::Available, is_available, reason, message.clone());
@@ -301,9 +302,12 @@ fn status(
     } else if waits_for_user {
         conditions.stalled("WaitingForDeletion", "old Machines are replaced when a user deletes them");
     } else if now >= deadline && !spec.paused {
-        conditions.stalled("ProgressDeadlineExceeded", message);
+        conditions.stalled("ProgressDeadlineExceeded", failing.unwrap_or(message));
     } else {
-        conditions.reconciling(if spec.paused { "Paused" } else { "Progressing" }, message);
+        match failing.filter(|_| !spec.paused) {
+            Some(failing) => conditions.reconciling(PROVIDER_FAILED, failing),
+            None => conditions.reconciling(if spec.paused { "Paused" } else { "Progressing" }, message),
+        };
         next = Duration::try_from(deadline.duration_since(now)).ok();
     }
     let ready = machines.iter().filter(|machine| MachineView::of(machine).is_ready).count();

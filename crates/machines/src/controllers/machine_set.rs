@@ -19,6 +19,7 @@ use super::meta;
 use crate::plan::{MachineView, ReplicasPlan, is_available, plan_replicas};
 use crate::types::{
     CLUSTER_LABEL, Machine, MachineSet, MachineSetCondition, MachineSetStatus, NO_CREATE_ANNOTATION,
+    PROVIDER_FAILED,
 };
 
 /// Requests at the same time.
@@ -102,7 +103,10 @@ fn status(
             conditions.stalled(reason.as_str(), message.clone());
         }
         (None, false) => {
-            conditions.reconciling("Progressing", message);
+            match machines.iter().find_map(|machine| meta::provider_failure(machine)) {
+                Some(failing) => conditions.reconciling(PROVIDER_FAILED, failing),
+                None => conditions.reconciling("Progressing", message),
+            };
         }
     }
     let status = MachineSetStatus {

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use settled_controller::ObjectKey;
 
-use crate::types::PAUSED_ANNOTATION;
+use crate::types::{Machine, PAUSED_ANNOTATION};
 
 /// The key of an object.
 pub(super) fn key(object: &impl Resource) -> ObjectKey {
@@ -60,4 +60,9 @@ pub(super) fn count(count: usize) -> i32 {
 /// Whether a server has answered with this code.
 pub(super) fn is_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
+/// Name of a Machine whose provider fails, and how.
+pub(super) fn provider_failure(machine: &Machine) -> Option<String> {
+    machine.provider_failure().map(|failure| format!("Machine {}: {failure}", name(machine)))
 }

@@ -14,7 +14,7 @@ use super::{drain, node, unreachable};
 use crate::provider::{ConfigError, Host, HostState, Observed, Plan, ProviderError, Step};
 use crate::types::{
     ErrorReason, FINALIZER, MachineCondition, MachineDrain, MachinePhase, MachineStatus, MachineUpdate,
-    NodeRef, UpdateDecision, whole_second,
+    NodeRef, PROVIDER_FAILED, UpdateDecision, whole_second,
 };
 
 /// How often a host is looked at that is as it should be.
@@ -86,10 +86,10 @@ fn live(mut draft: Draft<'_>) -> Decision {
 }
 
 fn provider_failed(mut draft: Draft<'_>, error: &ProviderError) -> Decision {
-    draft.find(MachineCondition::HostReady, None, "ProviderFailed", error.to_string());
+    draft.find(MachineCondition::HostReady, None, PROVIDER_FAILED, error.to_string());
     observe_node(&mut draft);
     match error {
-        ProviderError::Transient(message) => draft.reconciling("ProviderFailed", message.clone()),
+        ProviderError::Transient(message) => draft.reconciling(PROVIDER_FAILED, message.clone()),
         ProviderError::Terminal { reason, message } => draft.fail(*reason, message.clone()),
     }
     draft.done(Action::None, None)

@@ -8,7 +8,7 @@ use serde_json::Value;
 use settled_controller::conditions::{ConditionType, crd};
 
 use super::common::{ErrorReason, MachineAddress, MachineVersions, Metadata, ProviderSpec, Taint};
-use super::{HOST_UID_ANNOTATION, schemas};
+use super::{HOST_UID_ANNOTATION, PROVIDER_FAILED, schemas};
 
 /// Conditions of a Machine.
 #[derive(Clone, Copy, ConditionType, Debug, Eq, PartialEq)]
@@ -261,6 +261,18 @@ impl Machine {
     pub fn host_uid(&self) -> &str {
         let moved = self.metadata.annotations.as_ref().and_then(|all| all.get(HOST_UID_ANNOTATION));
         moved.or(self.metadata.uid.as_ref()).map(String::as_str).unwrap_or_default()
+    }
+
+    /// How its provider fails at present, while it is asked again.
+    #[must_use]
+    pub fn provider_failure(&self) -> Option<&str> {
+        let status = self.status.as_ref()?;
+        let is_failing = |condition: &&Condition| {
+            condition.type_ == "Reconciling"
+                && condition.status == "True"
+                && condition.reason == PROVIDER_FAILED
+        };
+        status.conditions.iter().find(is_failing).map(|condition| condition.message.as_str())
     }
 }
 

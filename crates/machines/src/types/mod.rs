@@ -52,6 +52,8 @@ pub const MOVE_ANNOTATION: &str = "cluster.settled.dev/move";
 pub const KUBECONFIG_SECRET_SUFFIX: &str = "-kubeconfig";
 /// Key of the kubeconfig in that Secret.
 pub const KUBECONFIG_KEY: &str = "value";
+/// Reason of `Reconciling` while a provider fails, and is asked again.
+pub const PROVIDER_FAILED: &str = "ProviderFailed";
 /// Annotation: the controllers leave the object alone.
 pub const PAUSED_ANNOTATION: &str = "cluster.settled.dev/paused";
 /// Annotation of MachineSets: no Machine is created in place of one that is deleted.
