@@ -1,7 +1,7 @@
 //! The Pods that DaemonSets own, among all Pods of a cluster: where they run and in which phase they are, in a few megabytes.
 //!
 //! ```sh
-//! cargo run --release -p settled-controller --example daemonset_pods [NAMESPACE]
+//! cargo run --profile dist -p settled-controller --example daemonset_pods [NAMESPACE]
 //! ```
 //!
 //! An informer keeps every Pod, since no selector can say "owned by a DaemonSet": with 15,000 Pods that is more than 1 GiB. Here a Pod

@@ -8,7 +8,7 @@ pub(crate) mod live;
 pub(crate) mod machines;
 #[cfg(feature = "netpol")]
 pub(crate) mod netpol;
-#[cfg(feature = "serve")]
+#[cfg(feature = "rehearse")]
 pub(crate) mod rehearse;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
@@ -145,11 +145,11 @@ pub(crate) enum Command {
     Cluster(machines::MachinesArgs),
     #[cfg(feature = "netpol")]
     Netpol(netpol::NetpolArgs),
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "rehearse")]
     Rehearse(Box<rehearse::RehearseArgs>),
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "rehearse")]
     Demo(Box<rehearse::DemoArgs>),
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "rehearse")]
     Play(rehearse::PlayArgs),
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),

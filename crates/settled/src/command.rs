@@ -85,11 +85,11 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         Command::Cluster(args) => crate::machines::run(args),
         #[cfg(feature = "netpol")]
         Command::Netpol(args) => crate::netpol::run(args),
-        #[cfg(feature = "serve")]
+        #[cfg(feature = "rehearse")]
         Command::Rehearse(args) => crate::rehearse::run(args),
-        #[cfg(feature = "serve")]
+        #[cfg(feature = "rehearse")]
         Command::Demo(args) => crate::rehearse::demo(args),
-        #[cfg(feature = "serve")]
+        #[cfg(feature = "rehearse")]
         Command::Play(args) => crate::rehearse::cast::play(args),
         #[cfg(feature = "serve")]
         Command::Serve(args) => crate::serve::run(args),

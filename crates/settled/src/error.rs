@@ -33,7 +33,7 @@ pub(crate) enum ErrorKind {
     /// The request is invalid.
     Refused,
     /// What is asked about is not known.
-    #[cfg(feature = "netpol")]
+    #[cfg(any(feature = "machines", feature = "netpol"))]
     Unknown,
     /// The cluster does not say what it is.
     #[cfg(feature = "netpol")]
@@ -46,7 +46,7 @@ impl ErrorKind {
             Self::Usage | Self::Input | Self::Output => 2,
             Self::Cluster => 4,
             Self::Refused => 1,
-            #[cfg(feature = "netpol")]
+            #[cfg(any(feature = "machines", feature = "netpol"))]
             Self::Unknown => 3,
             #[cfg(feature = "netpol")]
             Self::Undetected => 5,

@@ -32,7 +32,7 @@ mod pipeline;
 mod places;
 mod progress;
 mod propose;
-#[cfg(feature = "serve")]
+#[cfg(feature = "rehearse")]
 mod rehearse;
 mod render;
 mod requests;

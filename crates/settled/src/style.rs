@@ -30,7 +30,7 @@ impl Palette {
     pub(crate) const ALL: Self = Self { enabled: true };
 
     /// Always: for recordings.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "rehearse")]
     pub(crate) const ALWAYS: Self = Self { enabled: true };
 
     /// For standard output: colours on a terminal, unless `NO_COLOR` or `--color` says otherwise.

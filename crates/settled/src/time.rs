@@ -9,7 +9,7 @@ type Clock = Box<dyn Fn() -> Timestamp + Send + Sync>;
 static CLOCK: OnceLock<Clock> = OnceLock::new();
 
 /// Reads the time of day from this clock from now on. The first one stays.
-#[cfg(feature = "serve")]
+#[cfg(feature = "rehearse")]
 pub(crate) fn follow(clock: impl Fn() -> Timestamp + Send + Sync + 'static) {
     CLOCK.get_or_init(|| Box::new(clock));
 }

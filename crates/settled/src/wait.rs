@@ -125,7 +125,7 @@ pub(crate) struct Output {
     /// Somebody else writes the result: only the explanation is ours.
     only_explains: bool,
     /// Where the lines are recorded.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "rehearse")]
     recording: Option<crate::rehearse::cast::Cast>,
 }
 
@@ -172,13 +172,13 @@ impl Output {
             files: args.reports.iter().map(open).collect::<Result<_, CommandError>>()?,
             kubectl: !policy.conditions.is_empty() && policy.conditions.iter().all(known),
             only_explains: false,
-            #[cfg(feature = "serve")]
+            #[cfg(feature = "rehearse")]
             recording: None,
         })
     }
 
     /// That of a rehearsal: only in step with real time there is something to follow on a screen.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "rehearse")]
     pub(crate) fn of_rehearsal(
         format: WaitOutput,
         args: &ShowArgs,
@@ -194,7 +194,7 @@ impl Output {
     }
 
     /// The files of `--report`, where there is no wait.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "rehearse")]
     pub(crate) fn into_files(self) -> Vec<ReportTo> {
         self.files
     }
@@ -208,7 +208,7 @@ impl Output {
     }
 
     /// Handles of the same files, for a wait that is given up.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "rehearse")]
     pub(crate) fn file_handles(&self) -> Vec<ReportTo> {
         let handle = |(format, path, file): &ReportTo| Some((*format, path.clone(), file.try_clone().ok()?));
         self.files.iter().filter_map(handle).collect()
@@ -225,7 +225,7 @@ impl Output {
     fn shows(self) -> (Vec<Box<dyn Show>>, End) {
         let Self { format, quiet, plain, files, kubectl, only_explains, .. } = self;
         let mut shows: Vec<Box<dyn Show>> = Vec::new();
-        #[cfg(feature = "serve")]
+        #[cfg(feature = "rehearse")]
         if let Some(recording) = self.recording {
             shows.push(Box::new(PlainLines::new(recording, Palette::ALWAYS).without_heartbeat()));
         }
@@ -263,7 +263,7 @@ impl Output {
 
 impl End {
     /// The files of `--report`, for a report that has more than the wait.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "rehearse")]
     pub(crate) fn take_files(&mut self) -> Vec<ReportTo> {
         std::mem::take(&mut self.files)
     }

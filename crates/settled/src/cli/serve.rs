@@ -31,8 +31,9 @@ Then, in another terminal, with the line that the server prints:
   export KUBECONFIG=...
   kubectl get namespaces
 
-Pods are stored but not run; --simulate plays controllers, scheduler and
-kubelets. SIGTERM or Ctrl-C stops the server.
+Pods are stored but not run.
+--simulate plays controllers, scheduler and kubelets.
+SIGTERM or Ctrl-C stops the server.
 
 Feature gates (default true):
   APIResponseCompression  compress responses of more than 128 KiB with gzip
@@ -78,12 +79,18 @@ pub(crate) enum StoreOutput {
     Json,
 }
 
+/// Without the options that are not built.
+fn serve_help_after() -> String {
+    let is_built = |line: &&str| cfg!(feature = "rehearse") || !line.contains("--simulate");
+    SERVE_HELP_AFTER.lines().filter(is_built).collect::<Vec<_>>().join("\n")
+}
+
 /// Run a Kubernetes-compatible API server for tests and control planes without Pods
 ///
 /// The server is a single process and ready in milliseconds. The first start creates certificates and an administrator
 /// kubeconfig, which only their owner can read.
 #[derive(Args, Debug)]
-#[command(after_help = SERVE_HELP_AFTER)]
+#[command(after_help = serve_help_after())]
 pub(crate) struct ServeArgs {
     /// Directory for data, certificates and `admin.kubeconfig` [default: `settled` in the user's state directory]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -123,19 +130,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "CIDRS", default_value = "10.96.0.0/12")]
     pub(crate) service_cluster_ip_range: String,
 
-    /// Simulate controllers, scheduler, Nodes and kubelets
-    ///
-    /// No container runs. With a value, only these components: names separated by commas, `*` for all, `-NAME` for all but one.
-    #[arg(long, value_name = "COMPONENTS", num_args = 0..=1, require_equals = true, default_missing_value = "*")]
-    pub(crate) simulate: Option<settled_rehearsal::Components>,
-
-    /// Scenario of the simulation: what fails, when, and how long things take
-    #[arg(long, value_name = "FILE", requires = "simulate", value_hint = ValueHint::FilePath)]
-    pub(crate) scenario: Option<PathBuf>,
-
-    /// Nodes of the simulation, such as `3x4cpu,16Gi` [default: three large ones]
-    #[arg(long, value_name = "NODES", requires = "simulate", value_parser = super::rehearse::nodes)]
-    pub(crate) nodes: Option<super::rehearse::Nodes>,
+    #[cfg(feature = "rehearse")]
+    #[command(flatten)]
+    pub(crate) simulation: SimulationArgs,
 
     /// Register a Node for the server itself, as this file describes it, and renew its Lease
     ///
@@ -197,6 +194,25 @@ pub(crate) struct ServeArgs {
     /// Command to run with KUBECONFIG set; the server stops when it ends, and stores data in memory unless --data-dir is set
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments, num_args = 1..)]
     pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+/// Arguments of the simulation.
+#[cfg(feature = "rehearse")]
+#[derive(Args, Debug)]
+pub(crate) struct SimulationArgs {
+    /// Simulate controllers, scheduler, Nodes and kubelets
+    ///
+    /// No container runs. With a value, only these components: names separated by commas, `*` for all, `-NAME` for all but one.
+    #[arg(long, value_name = "COMPONENTS", num_args = 0..=1, require_equals = true, default_missing_value = "*")]
+    pub(crate) simulate: Option<settled_rehearsal::Components>,
+
+    /// Scenario of the simulation: what fails, when, and how long things take
+    #[arg(long, value_name = "FILE", requires = "simulate", value_hint = ValueHint::FilePath)]
+    pub(crate) scenario: Option<PathBuf>,
+
+    /// Nodes of the simulation, such as `3x4cpu,16Gi` [default: three large ones]
+    #[arg(long, value_name = "NODES", requires = "simulate", value_parser = super::rehearse::nodes)]
+    pub(crate) nodes: Option<super::rehearse::Nodes>,
 }
 
 /// Durability of writes.

@@ -3,7 +3,7 @@
 //! The workers write a row's body; the calling thread, which alone knows the row's place in its source, its head.
 
 mod chains;
-#[cfg(feature = "netpol")]
+#[cfg(any(feature = "machines", feature = "netpol"))]
 pub(crate) mod columns;
 pub(crate) mod diff;
 mod envelope;

@@ -5,6 +5,8 @@ mod directory;
 mod kubeconfig;
 mod log;
 mod signals;
+#[cfg(feature = "rehearse")]
+mod simulation;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -15,7 +17,6 @@ use std::sync::Arc;
 use settled_apiserver::auth::Tokens;
 use settled_apiserver::auth::certificates::{CertificateOptions, write_private};
 use settled_apiserver::{BackendError, Config, FeatureGates, Server, ServiceRange, StartError};
-use settled_rehearsal::{Simulator, SimulatorOptions, serve_logs};
 
 use self::directory::{Directory, is_memory};
 use self::kubeconfig::Merged;
@@ -93,24 +94,8 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
     };
     let kubeconfig = merged.as_ref().map_or(own.as_path(), Merged::path);
     // It ends with the command.
-    let _simulator = match args.simulate {
-        Some(components) => {
-            let mut options = SimulatorOptions::default();
-            options.components = components;
-            if let Some(nodes) = &args.nodes {
-                options.nodes.clone_from(&nodes.0);
-            }
-            if let Some(path) = &args.scenario {
-                options.scenario = crate::rehearse::scenario(path)?;
-            }
-            let started = Simulator::start(server.client(), options).await;
-            let simulator =
-                started.map_err(|error| CommandError::input_error("cannot start the simulation", error))?;
-            serve_logs(&server, &simulator);
-            Some(simulator)
-        }
-        None => None,
-    };
+    #[cfg(feature = "rehearse")]
+    let _simulator = simulation::start(&server, &args.simulation).await?;
     #[cfg(all(feature = "machines", target_os = "linux"))]
     if let Some(path) = &args.register_node {
         let read = |error| CommandError::input_error(format!("cannot read {}", path.display()), error);
