@@ -144,22 +144,7 @@ pub(crate) fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A copy without managed fields: they are half of a small object, and no decision depends on them.
-fn without_managed_fields(object: &Value) -> Value {
-    let part = |(name, value): (&String, &Value)| match value {
-        Value::Object(metadata) if name == "metadata" => {
-            let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
-            (name.clone(), kept.map(|(name, value)| (name.clone(), value.clone())).collect())
-        }
-        value => (name.clone(), value.clone()),
-    };
-    match object {
-        Value::Object(members) => members.iter().map(part).collect(),
-        other => other.clone(),
-    }
-}
-
-/// Objects of the API. A clone shares them.
+/// Objects of the API, without managed fields: these are half of a small object, and no decision depends on them. A clone shares them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inventory {
     objects: BTreeMap<Id, Arc<Value>>,
@@ -195,7 +180,10 @@ impl Inventory {
     }
 
     /// Adds an object, or replaces the one with its id.
-    pub fn insert(&mut self, id: Id, object: Value) {
+    pub fn insert(&mut self, id: Id, mut object: Value) {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
         self.objects.insert(id, Arc::new(object));
     }
 
@@ -243,13 +231,12 @@ impl Inventory {
         objects.map(|(id, object)| (id, &**object))
     }
 
-    /// The objects of a kind, as its type, without managed fields.
+    /// The objects of a kind, as its type.
     ///
     /// # Errors
     /// One of them is not of that type.
     pub fn typed<K: DeserializeOwned>(&self, kind: Kind) -> Result<Vec<K>, Malformed> {
         let read = |(id, object): (&Id, &Value)| {
-            let object = without_managed_fields(object);
             K::deserialize(object).map_err(|source| Malformed { id: id.to_string(), source })
         };
         self.of_kind(kind).map(read).collect()
