@@ -1,7 +1,7 @@
 //! Port of the parts of Go's standard library whose results and error texts appear in Kubernetes' messages.
 //!
 //! Tools compare these messages, so results and texts are identical to Go's. Each module is named after Go's package or
-//! function.
+//! function; `cron` is a library's that Kubernetes uses.
 //!
 //! JSON values are those that Kubernetes' decoders produce: a number is an `int64` if it fits, else a `float64`; maps
 //! are printed in the order of their keys.
@@ -17,6 +17,8 @@
 
 #[cfg(feature = "base64")]
 pub mod base64;
+#[cfg(feature = "cron")]
+pub mod cron;
 pub mod duration;
 pub mod fmt;
 pub mod json;

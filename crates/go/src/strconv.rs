@@ -1,5 +1,6 @@
-//! `strconv`: quoting, printable characters, floats.
+//! `strconv`: quoting, printable characters, numbers.
 
+use std::error::Error;
 use std::fmt::{self, Write};
 
 use crate::printable::PRINTABLE;
@@ -81,4 +82,44 @@ pub fn is_print(char: char) -> bool {
 fn push(out: &mut String, text: fmt::Arguments<'_>) {
     // Writing to a string can't fail.
     let _ = out.write_fmt(text);
+}
+
+/// Parse error of [`atoi`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AtoiError {
+    /// Not digits with a sign or without.
+    Syntax(String),
+    /// Not an `int64`.
+    Range(String),
+}
+
+impl fmt::Display for AtoiError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (text, why) = match self {
+            Self::Syntax(text) => (text, "invalid syntax"),
+            Self::Range(text) => (text, "value out of range"),
+        };
+        write!(formatter, "strconv.Atoi: parsing {}: {why}", quote(text))
+    }
+}
+
+impl Error for AtoiError {}
+
+/// Reads an integer (`strconv.Atoi`).
+///
+/// ```
+/// use settled_go::strconv::atoi;
+///
+/// assert_eq!(atoi("-7"), Ok(-7));
+/// assert_eq!(atoi("1_0").unwrap_err().to_string(), r#"strconv.Atoi: parsing "1_0": invalid syntax"#);
+/// ```
+///
+/// # Errors
+/// The text is no integer, or not one of 64 bits.
+pub fn atoi(text: &str) -> Result<i64, AtoiError> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(AtoiError::Syntax(text.to_owned()));
+    }
+    text.parse().map_err(|_| AtoiError::Range(text.to_owned()))
 }

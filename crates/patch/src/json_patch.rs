@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use settled_go::strconv::quote;
+use settled_go::strconv::atoi;
 
 use crate::MAX_DEPTH;
 use crate::error::PatchError;
@@ -488,23 +488,13 @@ fn decoded(part: &str) -> String {
     out
 }
 
-/// `strconv.Atoi`.
-fn integer(text: &str) -> Result<i64, String> {
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let error = |why| format!("strconv.Atoi: parsing {}: {why}", quote(text));
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(error("invalid syntax"));
-    }
-    text.parse().map_err(|_| error("value out of range"))
-}
-
 fn out_of_bounds(index: i64) -> String {
     format!("Unable to access invalid index: {index}: {INVALID_INDEX}")
 }
 
 /// Index in a list of this length. Negative indices count from its end.
 fn position(key: &str, length: usize) -> Result<usize, String> {
-    let index = integer(key)?;
+    let index = atoi(key).map_err(|error| error.to_string())?;
     let place = if index < 0 {
         usize::try_from(index.unsigned_abs()).ok().and_then(|back| length.checked_sub(back))
     } else {
@@ -518,7 +508,7 @@ fn add_to_list(list: &mut Vec<Node>, key: &str, value: Node, shifted: &mut usize
         list.push(value);
         return Ok(());
     }
-    if let Err(error) = integer(key) {
+    if let Err(error) = atoi(key) {
         return Err(format!("value was not a proper array index: '{key}': {error}"));
     }
     let place = position(key, list.len() + 1)?;

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use settled_go::strconv::atoi;
+
 use crate::budget::{Budget, Fault, Result};
 use crate::types::Type;
 use crate::value::{Data, List, Val};
@@ -48,11 +50,14 @@ pub(crate) fn format<'a, D: Data<'a>>(template: &str, args: &List<'a, D>, budget
                             precision specifier";
                 return fail(text.to_owned());
             }
-            let Ok(number) = number.parse::<usize>() else {
-                return fail(format!(
-                    "could not parse formatting clause: error while parsing precision: error while converting \
-                     precision to integer: strconv.Atoi: parsing {number:?}: invalid syntax"
-                ));
+            let number = match atoi(number) {
+                Ok(number) => usize::try_from(number).unwrap_or(MAX_PRECISION),
+                Err(error) => {
+                    return fail(format!(
+                        "could not parse formatting clause: error while parsing precision: error while converting \
+                         precision to integer: {error}"
+                    ));
+                }
             };
             precision = Some(number.min(MAX_PRECISION));
             rest = tail;

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 use settled_apimachinery::unstructured::{field, given, string};
+use settled_go::cron::Schedule;
 
 use crate::kinds::batch::job::validate_job_spec;
-use crate::kinds::batch::schedule;
+use crate::kinds::batch::time_zone;
 use crate::kinds::behavior::{Behavior, Dependents};
 use crate::kinds::check::Check;
 use crate::kinds::printers::{
@@ -26,8 +27,8 @@ fn validate_cron_job(check: &mut Check, new: &Value, old: Option<&Value>) {
     if schedule.is_empty() {
         check.required("spec.schedule", "");
     } else {
-        if let Err(why) = schedule::parse_schedule(schedule) {
-            check.invalid("spec.schedule", &schedule.into(), &why);
+        if let Err(error) = Schedule::parse(schedule) {
+            check.invalid("spec.schedule", &schedule.into(), &error.to_string());
         }
         let allowed = old.is_some_and(|old| string(field(old, "spec"), "schedule").contains("TZ"));
         if schedule.contains("TZ") {
@@ -45,7 +46,7 @@ fn validate_cron_job(check: &mut Check, new: &Value, old: Option<&Value>) {
         let unknown = format!("unknown time zone {zone}");
         if zone.is_empty() {
             check.invalid("spec.timeZone", &zone.into(), "timeZone must be nil or non-empty string");
-        } else if !zone.split('/').all(schedule::is_part_of_time_zone) {
+        } else if !zone.split('/').all(time_zone::is_part_of_time_zone) {
             check.invalid("spec.timeZone", &zone.into(), &unknown);
         } else {
             if zone.eq_ignore_ascii_case("local") {
@@ -53,7 +54,7 @@ fn validate_cron_job(check: &mut Check, new: &Value, old: Option<&Value>) {
                     "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
                 check.invalid("spec.timeZone", &zone.into(), detail);
             }
-            if !schedule::is_time_zone(zone) {
+            if !time_zone::is_time_zone(zone) {
                 check.invalid("spec.timeZone", &zone.into(), &unknown);
             }
         }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-
-use super::schedule::Schedule;
+use settled_go::cron::Schedule;
 
 /// Reconciles come a little after the time, so that clocks need not agree exactly.
 const DELTA: SignedDuration = SignedDuration::from_millis(100);

@@ -1,7 +1,7 @@
 //! CronJobs: Jobs at times of a schedule (`pkg/controller/cronjob` upstream).
 
 mod due;
-mod schedule;
+mod time_zone;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,23 @@ use kube::api::PropagationPolicy;
 use kube::runtime::events::EventType;
 use settled_controller::ObjectKey;
 use settled_controller::worker::Next;
+use settled_go::cron::{Schedule, split_time_zone};
 
 use crate::controller::{Context, Controller, Error};
 use crate::informers::{AnyChange, Informers};
 use crate::meta;
 use crate::workloads::job::finished;
-use schedule::Schedule;
 
 /// The annotation of a Job with its time.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
+
+/// Reads a schedule; one with a time zone before it, which servers refuse, is an error.
+fn parse(text: &str) -> Result<Schedule, String> {
+    match split_time_zone(text) {
+        (Some(_), _) => Err("time zones belong into spec.timeZone".to_owned()),
+        (None, text) => Schedule::parse(text).map_err(|error| error.to_string()),
+    }
+}
 
 /// The controller of CronJobs.
 pub(crate) struct CronJobs;
@@ -99,7 +107,7 @@ impl Sync<'_> {
         }
         let zone = match self.spec.time_zone.as_deref() {
             None | Some("" | "UTC") => TimeZone::UTC,
-            Some(name) => match schedule::zone(name) {
+            Some(name) => match time_zone::zone(name) {
                 Some(zone) => zone,
                 None => {
                     let note = format!("invalid timeZone: {name:?}: unknown time zone {name}");
@@ -111,7 +119,7 @@ impl Sync<'_> {
         if self.spec.suspend == Some(true) {
             return Ok(None);
         }
-        let schedule = match Schedule::parse(&self.spec.schedule) {
+        let schedule = match parse(&self.spec.schedule) {
             Ok(schedule) => schedule,
             Err(error) => {
                 let note = format!("unparseable schedule: {:?} : {error}", self.spec.schedule);

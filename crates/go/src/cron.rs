@@ -1,15 +1,34 @@
-//! Schedules of CronJobs, as `robfig/cron` v3 reads them with its standard parser, and when they are next due.
+//! Schedules, as `robfig/cron` v3 reads them with its standard parser, and when they are due.
 
-use jiff::civil::{Date, DateTime};
+use std::error::Error;
+use std::fmt;
+
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp, ToSpan as _, Unit, Zoned};
+use jiff::{RoundMode, SignedDuration, Timestamp, ToSpan as _, Unit, Zoned, ZonedRound};
+
+use crate::{duration, strconv};
 
 /// Years after which a schedule that never matches is given up.
 const MAX_YEARS: i16 = 5;
 
 /// A schedule.
+///
+/// ```
+/// use jiff::tz::TimeZone;
+/// use settled_go::cron::Schedule;
+///
+/// let schedule = Schedule::parse("*/15 9-17 * * mon-fri").unwrap();
+/// let after = "2026-05-01T17:50:00Z".parse().unwrap();
+/// assert_eq!(schedule.next(after, &TimeZone::UTC).unwrap().to_string(), "2026-05-04T09:00:00Z");
+/// let error = Schedule::parse("60 * * * *").unwrap_err();
+/// assert_eq!(error.to_string(), "end of range (60) above maximum (59): 60");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Schedule {
+pub struct Schedule(Times);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Times {
     /// `@every 1h30m`.
     Every(SignedDuration),
     /// Five fields.
@@ -18,7 +37,7 @@ pub(super) enum Schedule {
 
 /// The values of each field as bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fields {
+struct Fields {
     minutes: u64,
     hours: u64,
     days: Field,
@@ -33,66 +52,84 @@ struct Field {
     is_any: bool,
 }
 
+/// Parse error with the message of `robfig/cron`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseScheduleError(String);
+
+impl fmt::Display for ParseScheduleError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl Error for ParseScheduleError {}
+
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-impl Schedule {
-    /// Reads a schedule; one with `TZ=` or `CRON_TZ=`, which servers refuse, is an error.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
-            return Err("time zones belong into spec.timeZone".to_owned());
+/// A schedule, and the name of the time zone before it: `TZ=` or `CRON_TZ=`.
+#[must_use]
+pub fn split_time_zone(text: &str) -> (Option<&str>, &str) {
+    match text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) {
+        Some(rest) => {
+            let (zone, schedule) = rest.split_once(' ').unwrap_or((rest, ""));
+            (Some(zone), schedule.trim())
         }
-        let text = match text {
+        None => (None, text),
+    }
+}
+
+impl Schedule {
+    /// Reads a schedule. A time zone before it is ignored: see [`split_time_zone`].
+    ///
+    /// # Errors
+    /// It has not five fields, or one of them is not a list of ranges.
+    pub fn parse(text: &str) -> Result<Self, ParseScheduleError> {
+        if text.is_empty() {
+            return Err(ParseScheduleError("empty spec string".to_owned()));
+        }
+        let (_, text) = split_time_zone(text);
+        let times = match text.starts_with('@') {
+            true => Times::of_descriptor(text),
+            false => Fields::parse(text).map(Times::Fields),
+        };
+        times.map(Self).map_err(ParseScheduleError)
+    }
+
+    /// When it is next due after a time. Nothing if that is never, or not within five years.
+    #[must_use]
+    pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        match &self.0 {
+            Times::Every(interval) => {
+                let whole = Timestamp::from_second(after.as_second()).ok()?;
+                whole.checked_add(*interval).ok()
+            }
+            Times::Fields(fields) => fields.next(after, zone),
+        }
+    }
+}
+
+impl Times {
+    fn of_descriptor(text: &str) -> Result<Self, String> {
+        let fields = match text {
             "@yearly" | "@annually" => "0 0 1 1 *",
             "@monthly" => "0 0 1 * *",
             "@weekly" => "0 0 * * 0",
             "@daily" | "@midnight" => "0 0 * * *",
             "@hourly" => "0 * * * *",
-            other => other,
-        };
-        if let Some(interval) = text.strip_prefix("@every ") {
-            let nanoseconds = settled_go::duration::parse(interval)
-                .map_err(|error| format!("failed to parse duration {text}: {error}"))?;
-            let seconds = (nanoseconds / 1_000_000_000).max(1);
-            return Ok(Self::Every(SignedDuration::from_secs(seconds)));
-        }
-        if text.starts_with('@') {
-            return Err(format!("unrecognized descriptor: {text}"));
-        }
-        let fields: Vec<&str> = text.split_whitespace().collect();
-        let [minutes, hours, days, months, weekdays] = *fields else {
-            return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
-        };
-        Ok(Self::Fields(Fields {
-            minutes: field(minutes, 0, 59, &[])?.bits,
-            hours: field(hours, 0, 23, &[])?.bits,
-            days: field(days, 1, 31, &[])?,
-            months: field(months, 1, 12, &MONTHS)?.bits,
-            weekdays: field(weekdays, 0, 6, &DAYS)?,
-        }))
-    }
-
-    /// When it is next due after a time. Nothing if that is never, or not within five years.
-    pub(super) fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        match self {
-            Self::Every(interval) => {
-                let whole = Timestamp::from_second(after.as_second()).ok()?;
-                whole.checked_add(*interval).ok()
+            _ => {
+                let Some(interval) = text.strip_prefix("@every ") else {
+                    return Err(format!("unrecognized descriptor: {text}"));
+                };
+                let nanoseconds = duration::parse(interval)
+                    .map_err(|error| format!("failed to parse duration {text}: {error}"))?;
+                let seconds = (nanoseconds / 1_000_000_000).max(1);
+                return Ok(Self::Every(SignedDuration::from_secs(seconds)));
             }
-            Self::Fields(fields) => fields.next(after, zone),
-        }
+        };
+        Fields::parse(fields).map(Self::Fields)
     }
-}
-
-/// A time zone of the machine's tz database, where Go's `time.LoadLocation` looks for it.
-pub(super) fn zone(name: &str) -> Option<TimeZone> {
-    const DIRECTORIES: [&str; 3] = ["/usr/share/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo"];
-    if name.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
-        return None;
-    }
-    let read = |directory: &&str| std::fs::read(std::path::Path::new(directory).join(name)).ok();
-    TimeZone::tzif(name, &DIRECTORIES.iter().find_map(read)?).ok()
 }
 
 fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<Field, String> {
@@ -106,18 +143,28 @@ fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<Field, Strin
 }
 
 fn range(text: &str, low: u32, high: u32, names: &[&str]) -> Result<Field, String> {
-    let (ends, step) = match text.split_once('/') {
-        Some((ends, step)) => (ends, Some(number(step, low, &[])?)),
-        None => (text, None),
-    };
-    let is_any = matches!(ends, "*" | "?");
-    let (start, end) = match ends.split_once('-') {
-        _ if is_any => (low, high),
-        Some((start, end)) => (number(start, low, names)?, number(end, low, names)?),
-        None => {
-            let start = number(ends, low, names)?;
-            (start, if step.is_some() { high } else { start })
+    let parts: Vec<&str> = text.split('/').collect();
+    let ends: Vec<&str> = parts.first().copied().unwrap_or_default().split('-').collect();
+    let (start, mut end) = match *ends {
+        // What follows a hyphen does not count.
+        ["*" | "?", ..] => (low, high),
+        [one] => number(one, low, names).map(|one| (one, one))?,
+        [first, last] => (number(first, low, names)?, number(last, low, names)?),
+        [first, ..] => {
+            number(first, low, names)?;
+            return Err(format!("too many hyphens: {text}"));
         }
+        [] => (low, high),
+    };
+    let step = match *parts {
+        [_, step] => {
+            if ends.len() == 1 {
+                end = high;
+            }
+            number(step, low, &[])?
+        }
+        [_] => 1,
+        _ => return Err(format!("too many slashes: {text}")),
     };
     if start < low {
         return Err(format!("beginning of range ({start}) below minimum ({low}): {text}"));
@@ -128,23 +175,24 @@ fn range(text: &str, low: u32, high: u32, names: &[&str]) -> Result<Field, Strin
     if start > end {
         return Err(format!("beginning of range ({start}) beyond end of range ({end}): {text}"));
     }
-    let size = step.unwrap_or(1);
-    if size == 0 {
+    if step == 0 {
         return Err(format!("step of range should be a positive number: {text}"));
     }
-    let step = usize::try_from(size).unwrap_or(usize::MAX);
-    let bits = (start..=end).step_by(step).fold(0, |bits, value| bits | 1 << value);
+    let every = usize::try_from(step).unwrap_or(usize::MAX);
+    let bits = (start..=end).step_by(every).fold(0, |bits, value| bits | 1 << value);
     // `*/2` is a range like another one.
-    Ok(Field { bits, is_any: is_any && size == 1 })
+    Ok(Field { bits, is_any: matches!(*ends, ["*" | "?", ..]) && step == 1 })
 }
 
 fn number(text: &str, low: u32, names: &[&str]) -> Result<u32, String> {
     if let Some(place) = names.iter().position(|name| name.eq_ignore_ascii_case(text)) {
         return Ok(low + u32::try_from(place).unwrap_or_default());
     }
-    text.parse().map_err(|_| {
-        format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: invalid syntax")
-    })
+    let number = strconv::atoi(text).map_err(|error| format!("failed to parse int from {text}: {error}"))?;
+    if number < 0 {
+        return Err(format!("negative number ({number}) not allowed: {text}"));
+    }
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 fn has(bits: u64, value: i8) -> bool {
@@ -152,6 +200,20 @@ fn has(bits: u64, value: i8) -> bool {
 }
 
 impl Fields {
+    fn parse(text: &str) -> Result<Self, String> {
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let [minutes, hours, days, months, weekdays] = *fields else {
+            return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
+        };
+        Ok(Self {
+            minutes: field(minutes, 0, 59, &[])?.bits,
+            hours: field(hours, 0, 23, &[])?.bits,
+            days: field(days, 1, 31, &[])?,
+            months: field(months, 1, 12, &MONTHS)?.bits,
+            weekdays: field(weekdays, 0, 6, &DAYS)?,
+        })
+    }
+
     /// Days of the month and of the week: both if one of them is any, else either.
     fn has_day(&self, date: Date) -> bool {
         let day = has(self.days.bits, date.day());
@@ -166,7 +228,7 @@ impl Fields {
         let mut time = first.to_zoned(zone.clone());
         let limit = time.year() + MAX_YEARS;
         let midnight = |date: Date| -> Option<Zoned> {
-            DateTime::from_parts(date, jiff::civil::Time::midnight()).to_zoned(zone.clone()).ok()
+            DateTime::from_parts(date, Time::midnight()).to_zoned(zone.clone()).ok()
         };
         loop {
             if time.year() > limit {
@@ -182,9 +244,7 @@ impl Fields {
                 continue;
             }
             if !has(self.hours, time.hour()) {
-                let start = time
-                    .round(jiff::ZonedRound::new().smallest(Unit::Hour).mode(jiff::RoundMode::Trunc))
-                    .ok()?;
+                let start = time.round(ZonedRound::new().smallest(Unit::Hour).mode(RoundMode::Trunc)).ok()?;
                 time = start.checked_add(SignedDuration::from_hours(1)).ok()?;
                 continue;
             }
@@ -225,6 +285,8 @@ mod tests {
             ("2012-07-09T23:35:00Z", "0 0 29 Feb ?", "2016-02-29T00:00:00Z"),
             ("2012-07-09T23:35:00Z", "0 0 30 Feb ?", ""),
             ("2012-07-09T23:35:00Z", "0 0 31 Apr ?", ""),
+            ("2012-07-09T14:45:10Z", "*-5/15 * * * *", "2012-07-09T15:00:00Z"),
+            ("2012-07-09T14:45:10Z", "@every 5\u{b5}s", "2012-07-09T14:45:11Z"),
             ("2012-07-09T14:45:10Z", "@every 90s", "2012-07-09T14:46:40Z"),
             ("2012-07-09T14:45:10Z", "@weekly", "2012-07-15T00:00:00Z"),
         ] {
@@ -255,8 +317,29 @@ mod tests {
             ("*/0 * * * *", "step of range should be a positive number: */0"),
             ("x * * * *", "failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax"),
             ("@often", "unrecognized descriptor: @often"),
+            ("@every", "unrecognized descriptor: @every"),
+            ("@every 5", "failed to parse duration @every 5: time: missing unit in duration \"5\""),
+            ("@every ", "failed to parse duration @every : time: invalid duration \"\""),
+            (
+                "@every 9999999999h",
+                "failed to parse duration @every 9999999999h: time: invalid duration \"9999999999h\"",
+            ),
+            ("TZ=UTC 70/2 * * * *", "beginning of range (70) beyond end of range (59): 70/2"),
+            ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
+            ("1/2/3 * * * *", "too many slashes: 1/2/3"),
+            ("1/-2 * * * *", "negative number (-2) not allowed: -2"),
+            (
+                "* * * jan/jan *",
+                "failed to parse int from jan: strconv.Atoi: parsing \"jan\": invalid syntax",
+            ),
+            (
+                "99999999999999999999 * * * *",
+                "failed to parse int from 99999999999999999999: strconv.Atoi: parsing \"99999999999999999999\": value out of range",
+            ),
+            ("", "empty spec string"),
         ] {
-            assert_eq!(Schedule::parse(schedule), Err(expected.to_owned()), "{schedule}");
+            let error = Schedule::parse(schedule).expect_err(schedule);
+            assert_eq!(error.to_string(), expected, "{schedule}");
         }
     }
 }
