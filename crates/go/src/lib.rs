@@ -1,7 +1,7 @@
 //! Port of the parts of Go's standard library whose results and error texts appear in Kubernetes' messages.
 //!
 //! Tools compare these messages, so results and texts are identical to Go's. Each module is named after Go's package or
-//! function; `cron` is a library's that Kubernetes uses.
+//! function; `cron` after the library that Kubernetes uses for schedules.
 //!
 //! JSON values are those that Kubernetes' decoders produce: a number is an `int64` if it fits, else a `float64`; maps
 //! are printed in the order of their keys.

@@ -288,6 +288,16 @@ mod tests {
     }
 
     #[test]
+    fn objects_have_no_managed_fields() {
+        let mut machine = object("Machine", "a");
+        machine["metadata"]["managedFields"] = json!([{"manager": "b"}]);
+        let inventory = Inventory::new([machine], "default");
+        let metadata =
+            inventory.get(&Id::new(Kind::Machine, "default", "a")).map(|machine| &machine["metadata"]);
+        assert_eq!(metadata, Some(&json!({"name": "a", "namespace": "default"})));
+    }
+
+    #[test]
     fn kinds_have_all_the_names_of_kubectl() {
         for name in
             ["md", "MachineDeployment", "machinedeployments", "machinedeployments.cluster.settled.dev"]

@@ -1,16 +1,17 @@
 //! Objects of the API on a server: read, apply, change and restore them. The rest of the commands is pure.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 pub use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Resource as _, ResourceExt as _};
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde::de::Error as _;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use settled_controller::{ObjectView, Projection};
 
 use crate::crds::{ConfigSchema, definitions};
 use crate::inventory::{Id, Inventory, Kind, text};
@@ -97,55 +98,20 @@ struct Head {
 
 /// A page of a list. Objects are taken as they are: all their types would be made and written again for nothing.
 #[derive(Deserialize)]
-struct Page {
-    items: Vec<Item>,
+struct Page<'p> {
+    #[serde(borrow)]
+    items: Vec<&'p RawValue>,
 }
 
-/// An object without its managed fields, which an [`Inventory`] does not have.
-struct Item(Value);
-
-impl<'de> Deserialize<'de> for Item {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        input.deserialize_map(Members::Object).map(Self)
-    }
-}
-
-/// Whose members are read.
-enum Members {
-    Object,
-    Metadata,
-}
-
-impl<'de> Visitor<'de> for Members {
-    type Value = Value;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut input: A) -> Result<Value, A::Error> {
-        let mut members = Map::new();
-        while let Some(name) = input.next_key::<String>()? {
-            let value = match (&self, name.as_str()) {
-                (Self::Object, "metadata") => input.next_value_seed(Self::Metadata)?,
-                (Self::Metadata, "managedFields") => {
-                    input.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-                _ => input.next_value()?,
-            };
-            members.insert(name, value);
-        }
-        Ok(Value::Object(members))
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Members {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Value, D::Error> {
-        input.deserialize_map(self)
-    }
+/// The objects of a page, without managed fields, which an [`Inventory`] does not have.
+fn items(page: &str) -> Result<Vec<Value>, serde_json::Error> {
+    let projection = Projection::without_managed_fields();
+    let page: Page<'_> = serde_json::from_str(page)?;
+    let item = |item: &&RawValue| {
+        let object = ObjectView::parse(item.get().as_bytes()).map_err(serde_json::Error::custom)?;
+        serde_json::from_slice(&projection.apply(&object))
+    };
+    page.items.iter().map(item).collect()
 }
 
 /// Adds the objects of a path, page after page. A page is parsed while the next one is on its way.
@@ -157,7 +123,7 @@ async fn list(client: &Client, path: &str, kind: Kind, objects: &mut Vec<Value>)
         let built = request.list(&parameters).map_err(kube::Error::BuildRequest)?;
         let text = client.request_text(built).await?;
         let head: Head = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
-        pages.push(tokio::task::spawn_blocking(move || serde_json::from_str::<Page>(&text)));
+        pages.push(tokio::task::spawn_blocking(move || items(&text)));
         match head.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => parameters = parameters.continue_token(&token),
             None => break,
@@ -165,7 +131,7 @@ async fn list(client: &Client, path: &str, kind: Kind, objects: &mut Vec<Value>)
     }
     for page in pages {
         let page = page.await.map_err(|error| kube::Error::Service(Box::new(error)))?;
-        objects.extend(page.map_err(kube::Error::SerdeError)?.items.into_iter().map(|Item(mut object)| {
+        objects.extend(page.map_err(kube::Error::SerdeError)?.into_iter().map(|mut object| {
             name(&mut object, kind);
             object
         }));
@@ -425,9 +391,8 @@ mod tests {
     #[test]
     fn objects_are_read_without_their_managed_fields() {
         let text = r#"{"items": [{"metadata": {"name": "a", "managedFields": [{"manager": "b"}]}, "spec": {"managedFields": 1}}]}"#;
-        let page: Page = serde_json::from_str(text).expect("a page");
-        let items: Vec<Value> = page.items.into_iter().map(|Item(object)| object).collect();
-        assert_eq!(items, [json!({"metadata": {"name": "a"}, "spec": {"managedFields": 1}})]);
-        assert!(serde_json::from_str::<Page>(r#"{"items": [1]}"#).is_err());
+        let read = items(text).expect("a page");
+        assert_eq!(read, [json!({"metadata": {"name": "a"}, "spec": {"managedFields": 1}})]);
+        assert!(items(r#"{"items": [1]}"#).is_err());
     }
 }

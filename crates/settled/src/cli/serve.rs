@@ -79,7 +79,7 @@ pub(crate) enum StoreOutput {
     Json,
 }
 
-/// Without the options that are not built.
+/// The text after the options, without the lines about options that are not built.
 fn serve_help_after() -> String {
     let is_built = |line: &&str| cfg!(feature = "rehearse") || !line.contains("--simulate");
     SERVE_HELP_AFTER.lines().filter(is_built).collect::<Vec<_>>().join("\n")

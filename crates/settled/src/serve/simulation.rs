@@ -6,7 +6,7 @@ use settled_rehearsal::{Simulator, SimulatorOptions, serve_logs};
 use crate::cli::serve::SimulationArgs;
 use crate::error::CommandError;
 
-/// The simulation, if it is asked for. It ends when it is dropped.
+/// Starts the simulation with `--simulate`. Dropping it stops it.
 pub(super) async fn start(server: &Server, args: &SimulationArgs) -> Result<Option<Simulator>, CommandError> {
     let Some(components) = args.simulate else { return Ok(None) };
     let mut options = SimulatorOptions::default();
