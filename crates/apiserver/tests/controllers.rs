@@ -906,6 +906,35 @@ async fn claims_stay_while_a_pod_uses_them() {
     client.gone(&format!("{claims}/used")).await;
 }
 
+/// A Pod without a grace period is marked and then removed. An agent that sees the mark may remove it in between.
+#[tokio::test]
+async fn a_pod_that_its_agent_removes_first_is_deleted() {
+    let client = Client::start().await;
+    client.namespace("shop").await;
+    let mut web = pod("web");
+    web["spec"]["nodeName"] = "n1".into();
+    let created = client.create(PODS, &web).await;
+    let revision = created["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut watch = client.watch(PODS, &format!("resourceVersion={revision}")).await;
+
+    let path = format!("{PODS}/web");
+    let now = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
+    let mut deletion = Box::pin(client.send(Method::DELETE, &path, Some(&now)));
+    assert!(futures::poll!(&mut deletion).is_pending());
+    let marked = watch.next().await.unwrap();
+    assert_eq!(marked["type"], "MODIFIED");
+    assert!(marked["object"]["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(client.send(Method::DELETE, &path, Some(&now)).await.0, 200);
+    assert_eq!(watch.next().await.unwrap()["type"], "DELETED");
+    // Another one of this name is not what was to be deleted.
+    let other = client.create(PODS, &web).await;
+
+    let (status, answer) = deletion.await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["metadata"]["uid"], created["metadata"]["uid"]);
+    assert_eq!(client.get(&path).await.unwrap()["metadata"]["uid"], other["metadata"]["uid"]);
+}
+
 #[tokio::test]
 async fn pods_are_bound_to_nodes() {
     let client = Client::start().await;

@@ -41,15 +41,20 @@ pub(crate) async fn delete(
     let definition = target.definition;
     let key = target.key()?;
     let mut attempts = 0;
-    // Whether its revision is the one that was written here.
-    let mut over = false;
+    // What was marked here, and has to be removed now.
+    let mut over: Option<Value> = None;
     loop {
         attempts += 1;
-        let entry = state.store.get(&key).ok_or_else(|| target.not_found())?;
+        let Some(entry) = state.store.get(&key) else {
+            // Others saw the mark, and removed it first.
+            return over.map(Deleted::Gone).ok_or_else(|| target.not_found());
+        };
         definition.check_readable(&entry)?;
         let old = definition.read(&entry);
-        if !over {
-            check_preconditions(target, &old, options)?;
+        match over {
+            Some(marked) if meta(&marked, "uid") != meta(&old, "uid") => return Ok(Deleted::Gone(marked)),
+            Some(_) => {}
+            None => check_preconditions(target, &old, options)?,
         }
         protect(target)?;
         let step = next_step(call, target, &old, options);
@@ -65,7 +70,11 @@ pub(crate) async fn delete(
             DeleteStep::MarkAndRemove(object) => {
                 let bytes = object::encode(&definition.model.to_stored(&object));
                 match state.store.write(Write::update(key.clone(), entry.mod_revision(), bytes)).await {
-                    Ok(_) => over = true,
+                    Ok(event) => {
+                        let mut marked = *object;
+                        object::set_resource_version(&mut marked, event.revision().0);
+                        over = Some(marked);
+                    }
                     Err(WriteError::Conflict { .. }) if attempts < MAX_ATTEMPTS => {}
                     Err(WriteError::Conflict { .. }) => return Err(target.modified()),
                     Err(error) => return Err(write_failed(&error)),
