@@ -72,18 +72,22 @@ impl Specials {
     }
 
     /// As [`find`](Self::find), from a block that begins at `start`.
-    fn find_from(&mut self, bytes: &[u8], start: usize) -> usize {
-        let mut start = start.min(bytes.len());
-        loop {
-            let ([mask], length) = with_block(bytes, start, |block| [quarters(block, specials)]);
-            // The end of the bytes is found as a quote is.
-            let mask = mask | u64::MAX.checked_shl(length as u32).unwrap_or(0);
+    #[inline(never)]
+    fn find_from(&mut self, bytes: &[u8], mut start: usize) -> usize {
+        while let Some(block) = bytes.get(start..).and_then(<[u8]>::first_chunk::<BLOCK>) {
+            let mask = quarters(block, specials);
             if mask != 0 {
                 *self = Self { start, mask };
                 return start + mask.trailing_zeros() as usize;
             }
             start += BLOCK;
         }
+        let start = start.min(bytes.len());
+        let ([mask], length) = with_block(bytes, start, |block| [quarters(block, specials)]);
+        // The end of the bytes is found as a quote is.
+        let mask = mask | u64::MAX.checked_shl(length as u32).unwrap_or(0);
+        *self = Self { start, mask };
+        start + mask.trailing_zeros() as usize
     }
 }
 

@@ -21,10 +21,15 @@ macro_rules! fields {
             pub(crate) const fn parent(self) -> Parent {
                 match self { $($(Self::$field => Parent::$parent,)+)+ }
             }
+
+            /// The field at a place of the table.
+            pub(crate) fn at(place: usize) -> Option<Self> {
+                TABLE.get(place).map(|(field, ..)| *field)
+            }
         }
 
         impl Parent {
-            pub(crate) const fn range(self) -> (usize, usize) {
+            const fn range(self) -> (usize, usize) {
                 match self {
                     $(Self::$parent => {
                         let all = [$(Field::$field),+];
@@ -45,10 +50,10 @@ pub(crate) enum Parent {
 }
 
 impl Parent {
-    /// The fields that it holds.
-    pub(crate) fn fields(self) -> impl Iterator<Item = Field> {
+    /// A bit for each field that it holds.
+    pub(crate) const fn mask(self) -> u128 {
         let (from, to) = self.range();
-        TABLE.get(from..to).unwrap_or_default().iter().map(|(field, ..)| *field)
+        (u128::MAX >> (u128::BITS as usize - (to - from))) << from
     }
 
     /// The field that holds the parent itself.

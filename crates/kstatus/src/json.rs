@@ -389,17 +389,39 @@ impl<'a> Cursor<'a> {
         Ok(self.at)
     }
 
-    /// The position after the key at `at` and its colon.
+    /// The position after the key at `at` and its colon. Members before it that are plain text are stepped over.
     #[inline(always)]
     fn key_from(&mut self, at: usize) -> Result<usize> {
         if self.bytes.get(at) != Some(&b'"') {
             return Err(self.fail_at(at, Problem::Key));
         }
-        let mut at = self.string_from(at)?;
+        // Most members are plain text, without white space around them: two comparisons each.
+        let mut at = at;
+        let mut end = self.specials.find(self.bytes, at + 1);
+        while self.is_at(end, b"\":\"") {
+            let value_end = self.specials.find(self.bytes, end + 3);
+            if !self.is_at(value_end, b"\",\"") {
+                return Ok(end + 2);
+            }
+            at = value_end + 2;
+            end = self.specials.find(self.bytes, at + 1);
+        }
+        if self.bytes.get(end) != Some(&b'"') {
+            self.at = at;
+            self.string()?;
+            end = self.at - 1;
+        }
+        at = end + 1;
         if self.byte_at(&mut at) != Some(b':') {
             return Err(self.fail_at(at, Problem::Colon));
         }
         Ok(at + 1)
+    }
+
+    /// Whether these bytes stand at a position.
+    #[inline(always)]
+    fn is_at<const N: usize>(&self, at: usize, bytes: &[u8; N]) -> bool {
+        self.bytes.get(at..).and_then(<[u8]>::first_chunk) == Some(bytes)
     }
 
     /// Steps over a key and its colon; the position is at the key.
@@ -424,19 +446,19 @@ impl<'a> Cursor<'a> {
     /// The next key as most programs write it: no white space, no escapes. Steps over nothing where it is otherwise.
     #[inline(always)]
     pub(crate) fn compact_key(&mut self, first: bool) -> Option<RawString<'a>> {
-        let mut quote = self.at;
-        if !first {
-            if *self.bytes.get(quote)? != b',' {
+        let quote = if first {
+            if !self.is_at(self.at, b"\"") {
                 return None;
             }
-            quote += 1;
-        }
-        if *self.bytes.get(quote)? != b'"' {
-            return None;
-        }
+            self.at
+        } else {
+            if !self.is_at(self.at, b",\"") {
+                return None;
+            }
+            self.at + 1
+        };
         let end = self.specials.find(self.bytes, quote + 1);
-        // One by one: the bounds of a range are checked twice.
-        if *self.bytes.get(end)? != b'"' || *self.bytes.get(end + 1)? != b':' {
+        if !self.is_at(end, b"\":") {
             return None;
         }
         self.at = end + 2;

@@ -172,21 +172,18 @@ impl<'a> Node<'a> {
     }
 
     /// Whether this is a string of which this holds, without copying it. Of one that holds an escape, the first bytes decide.
-    pub(crate) fn begins_like(self, is_like: fn(&str) -> bool) -> bool {
+    pub(crate) fn begins_like(self, is_like: fn(&[u8]) -> bool) -> bool {
         match self {
             Self::Text(text) => inner(text).is_some_and(|inner| {
                 if !is_escaped(inner) {
-                    return is_like(&plain_text(inner));
+                    return is_like(inner);
                 }
                 let mut head = Head { bytes: [0; 128], length: 0 };
                 // It fails when the head is full.
                 let _ = write_unescaped(inner, &mut head);
-                head.bytes
-                    .get(..head.length)
-                    .and_then(|head| std::str::from_utf8(head).ok())
-                    .is_some_and(is_like)
+                head.bytes.get(..head.length).is_some_and(is_like)
             }),
-            Self::Value(value) => value.as_str().is_some_and(is_like),
+            Self::Value(value) => value.as_str().is_some_and(|text| is_like(text.as_bytes())),
         }
     }
 

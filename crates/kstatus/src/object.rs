@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::fields::{Field, Parent};
-use crate::node::{Elements, Key, Kind, Node, plain_text};
+use crate::node::{Elements, Entries, Key, Kind, Node, plain_text};
 use crate::spans::{CONDITION_KEYS, CONDITIONS, ConditionSpans, Member, PlainType, Span, Spans, read};
 
 /// A field whose place is noted while an object is read: looking it up costs nothing.
@@ -313,15 +313,15 @@ impl<'a> Object<'a> {
     }
 
     /// The members of `spec` or `status`, [known](Known) ones first. Where they were noted, the bytes are not gone over again.
-    pub(crate) fn members(&self, parent: Parent) -> impl Iterator<Item = (Key<'a>, Node<'a>)> {
+    pub(crate) fn members(&self, parent: Parent) -> ObjectMembers<'_, 'a> {
         let top = parent.field_of_top();
-        let noted = top.and_then(|field| self.others(Known(field)));
-        let is_noted = noted.is_some();
-        let known = is_noted.then(|| parent.fields()).into_iter().flatten();
-        let known = known.filter_map(|field| Some((Key::of_text(field.key()), self.get(field)?)));
-        let others = noted.into_iter().flatten().map(|(key, value)| (Key::of_literal(key), value));
-        let map = top.filter(|_| !is_noted).and_then(|field| self.get(field));
-        known.chain(others).chain(map.into_iter().flat_map(Node::entries))
+        match top.and_then(|field| self.others(Known(field))) {
+            Some(others) => {
+                let known = self.spans.present & parent.mask();
+                ObjectMembers::Noted { object: self, known, others }
+            }
+            None => ObjectMembers::Map(top.and_then(|field| self.get(field)).map(Node::entries)),
+        }
     }
 
     /// The elements of `status.conditions`; none where it is no list.
@@ -439,6 +439,36 @@ impl<'a> Iterator for OtherMembers<'_, 'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let (key, value) = self.noted.next()?;
         Some((key.text(self.bytes)?, value.of(self.bytes)?))
+    }
+}
+
+/// The members of `spec` or `status`.
+pub(crate) enum ObjectMembers<'o, 'a> {
+    Noted {
+        object: &'o Object<'a>,
+        /// A bit for each field that is still to come.
+        known: u128,
+        others: OtherMembers<'o, 'a>,
+    },
+    Map(Option<Entries<'a>>),
+}
+
+impl<'a> Iterator for ObjectMembers<'_, 'a> {
+    type Item = (Key<'a>, Node<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Noted { object, known, others } => {
+                if *known == 0 {
+                    return others.next().map(|(key, value)| (Key::of_literal(key), value));
+                }
+                let field = Field::at(known.trailing_zeros() as usize)?;
+                *known &= *known - 1;
+                Some((Key::of_text(field.key()), object.get(field)?))
+            }
+            Self::Map(entries) => entries.as_mut()?.next(),
+        }
     }
 }
 

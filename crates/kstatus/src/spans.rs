@@ -27,11 +27,13 @@ pub enum Member {
     ObservedGeneration,
     /// `lastTransitionTime`
     LastTransitionTime,
+    /// `severity`, which Cluster API sets
+    Severity,
 }
 
 /// Their keys, in the order of [`Member`].
-pub(crate) const CONDITION_KEYS: [&str; 6] =
-    ["type", "status", "reason", "message", "observedGeneration", "lastTransitionTime"];
+pub(crate) const CONDITION_KEYS: [&str; 7] =
+    ["type", "status", "reason", "message", "observedGeneration", "lastTransitionTime", "severity"];
 
 /// Length and first letter tell them apart, so there is one comparison.
 #[inline]
@@ -41,6 +43,7 @@ fn member_named(key: &[u8]) -> Option<Member> {
         (6, b's') => Member::Status,
         (6, _) => Member::Reason,
         (7, _) => Member::Message,
+        (8, _) => Member::Severity,
         (18, b'o') => Member::ObservedGeneration,
         (18, _) => Member::LastTransitionTime,
         _ => return None,
@@ -79,10 +82,15 @@ impl Others {
     }
 }
 
+/// There is a bit for each field.
+const _: () = assert!(FIELDS <= u128::BITS as usize);
+
 /// Positions of all fields that rules read.
 #[derive(Debug)]
 pub(crate) struct Spans {
     pub(crate) fields: [Span; FIELDS],
+    /// A bit for each field that is there.
+    pub(crate) present: u128,
     /// The first conditions: the element and its members.
     pub(crate) conditions: [(Span, ConditionSpans); CONDITIONS],
     /// Number of conditions.
@@ -104,6 +112,7 @@ impl Spans {
     pub(crate) const fn none() -> Self {
         Self {
             fields: [Span::NONE; FIELDS],
+            present: 0,
             conditions: [(Span::NONE, [Span::NONE; CONDITION_KEYS.len()]); CONDITIONS],
             conditions_length: 0,
             others: [Others::NONE; 2],
@@ -124,8 +133,14 @@ impl Spans {
 
     /// Forgets what lies in `parent`: of two members with one key the last counts, whole.
     fn forget(&mut self, parent: Parent) {
-        let (from, to) = parent.range();
-        self.fields.get_mut(from..to).unwrap_or_default().fill(Span::default());
+        let mut there = self.present & parent.mask();
+        self.present &= !there;
+        while there != 0 {
+            if let Some(span) = self.fields.get_mut(there.trailing_zeros() as usize) {
+                *span = Span::NONE;
+            }
+            there &= there - 1;
+        }
         if parent == Parent::Status {
             self.conditions_length = 0;
         }
@@ -254,6 +269,7 @@ fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Resul
         }
         if let Some(span) = spans.fields.get_mut(field as usize) {
             *span = Span::new(start, cursor.at);
+            spans.present |= 1 << field as u32;
         }
     }
 }

@@ -346,7 +346,7 @@ impl<'o> Condition<'o> {
     }
 
     /// Whether the condition has a reason that is like this.
-    pub(super) fn has_reason(&self, is_like: fn(&str) -> bool) -> bool {
+    pub(super) fn has_reason(&self, is_like: fn(&[u8]) -> bool) -> bool {
         self.reason().is_some_and(|reason| reason.begins_like(is_like))
     }
 
@@ -372,7 +372,7 @@ impl<'o> Condition<'o> {
         self.has_reason(names_failure)
             || self.message().is_some_and(|message| message.begins_like(reports_failure))
                 && !self.has_reason(names_waiting)
-            || self.fields.element.get("severity").is_some_and(|severity| severity.is("Error"))
+            || self.fields.member(Member::Severity).is_some_and(|severity| severity.is("Error"))
     }
 
     /// Whether the condition says that the controller tries again by itself.

@@ -175,11 +175,11 @@ pub(super) fn of(condition: &Condition<'_>) -> Option<Report> {
 pub(super) fn of_compound(condition: &Condition<'_>, kind: &[u8]) -> Option<Report> {
     let type_ = condition.type_text();
     // `example.com/DatabaseReady`
-    let type_ = type_.rsplit('/').next()?;
+    let type_ = type_.as_bytes().rsplit(|byte| *byte == b'/').next()?;
     let phrase = Phrase::of(type_);
     let (last, before) = phrase.tokens().split_last().filter(|_| !phrase.is_cut())?;
     let Some(first) = before.first() else {
-        let is_known = |known: &str| known.eq_ignore_ascii_case(type_);
+        let is_known = |known: &str| known.as_bytes().eq_ignore_ascii_case(type_);
         let meaning = MEANINGS.find(*last.first()?, is_known).copied();
         let is_work = || matches!(vocabulary::sense(type_), Some((Some(_), Sense::Working)));
         let meaning = meaning.or_else(|| is_work().then_some(PROGRESS))?;
@@ -201,7 +201,7 @@ pub(super) fn of_compound(condition: &Condition<'_>, kind: &[u8]) -> Option<Repo
         return Some(if condition.is_true() { Report::Waiting } else { Report::Nothing });
     }
     let meaning = if is_one_of(last, PARTS) {
-        let subject = type_.len().checked_sub(last.len()).and_then(|end| type_.as_bytes().get(..end))?;
+        let subject = type_.len().checked_sub(last.len()).and_then(|end| type_.get(..end))?;
         if before.iter().any(is_change) {
             return None;
         }
@@ -260,8 +260,8 @@ const CHANGES: &[&str] = &["rollback", "update", "updates", "upgrade", "version"
 /// Whether a condition of a type that nobody knows reports a failure by its reason.
 pub(super) fn reports_failure(condition: &Condition<'_>) -> bool {
     let type_ = condition.type_text();
-    let is_aside = Phrase::of(&type_).tokens().iter().any(|token| is_one_of(token, ASIDE));
-    condition.is_false() && !is_aside && condition.has_reason(names_failure)
+    let is_aside = || Phrase::of(type_.as_bytes()).tokens().iter().any(|token| is_one_of(token, ASIDE));
+    condition.is_false() && condition.has_reason(names_failure) && !is_aside()
 }
 
 fn contains_word(kind: &[u8], word: &[u8]) -> bool {

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::member;
 use super::vocabulary::{self, Sense};
 use crate::fields::Field;
-use crate::node::{Kind, Node, Shown};
+use crate::node::{Key, Kind, Node, Shown};
 use crate::reason;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
@@ -19,7 +19,7 @@ pub(super) struct Word<'a> {
     known: Option<&'static str>,
     text: Cow<'a, str>,
     /// Where it stands, below `status`.
-    key: Cow<'a, str>,
+    key: Key<'a>,
 }
 
 /// The words of a status: of each sense the first.
@@ -39,7 +39,7 @@ impl<'a> Phases<'a> {
         let mut phases = Self::default();
         for field in [Field::Phase, Field::State, Field::StatusWord, Field::Health] {
             if let Some(text) = context.object.get(field).and_then(summary) {
-                phases.add(Cow::Borrowed(field.key()), text, kind);
+                phases.add(Key::of_text(field.key()), text, kind);
             }
         }
         phases
@@ -51,8 +51,8 @@ impl<'a> Phases<'a> {
     }
 
     /// Adds a word; whether it is understood.
-    pub(super) fn add(&mut self, key: Cow<'a, str>, text: Cow<'a, str>, kind: &[u8]) -> bool {
-        let Some((known, sense)) = vocabulary::sense(&text) else { return false };
+    pub(super) fn add(&mut self, key: Key<'a>, text: Cow<'a, str>, kind: &[u8]) -> bool {
+        let Some((known, sense)) = vocabulary::sense(text.as_bytes()) else { return false };
         let slot = match sense {
             Sense::Wrong => &mut self.wrong,
             Sense::Still => &mut self.still,
@@ -73,7 +73,7 @@ impl Word<'_> {
     pub(super) fn verdict(&self, context: &Context<'_, '_>, status: Status) -> Verdict {
         let detail =
             context.object.get(Field::StatusMessage).filter(|m| m.kind() == Kind::String && !m.is(""));
-        let (key, word) = (&*self.key, &*self.text);
+        let (key, word) = (&*self.key.text(), &*self.text);
         let message = match detail {
             Some(detail) => text!("status.{key} is {word}: {}", Shown(detail)),
             None => ["status.", key, " is ", word].concat(),
@@ -110,7 +110,7 @@ pub(super) fn summary(node: Node<'_>) -> Option<Cow<'_, str>> {
 
 /// A reason of the words of a phrase: `CREATE_FAILED` is `CreateFailed`.
 fn camel_case(text: &str) -> Text {
-    let phrase = vocabulary::Phrase::of(text);
+    let phrase = vocabulary::Phrase::of(text.as_bytes());
     let mut reason = String::with_capacity(text.len());
     for token in phrase.tokens() {
         let is_shouted = token.len() > 1 && token.iter().all(u8::is_ascii_uppercase);

@@ -36,10 +36,10 @@ pub(super) struct Structures<'a> {
 /// Keys of booleans that sum up, with the value that decides.
 #[derive(Default)]
 struct Booleans<'a> {
-    bad: Option<Cow<'a, str>>,
-    still: Option<Cow<'a, str>>,
-    missing: Option<Cow<'a, str>>,
-    good: Option<Cow<'a, str>>,
+    bad: Option<Key<'a>>,
+    still: Option<Key<'a>>,
+    missing: Option<Key<'a>>,
+    good: Option<Key<'a>>,
 }
 
 /// The versions that a status names.
@@ -57,16 +57,17 @@ struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    fn add(&mut self, key: Cow<'a, str>, value: i64) {
-        let is_compound = |start: &str| key.len() > start.len() && key.starts_with(start);
-        let slot = if is_compound("desired") {
+    fn add(&mut self, key: Key<'a>, value: i64) {
+        let name = key.bytes();
+        let is_compound = |start: &[u8]| name.len() > start.len() && name.starts_with(start);
+        let slot = if is_compound(b"desired") {
             &mut self.desired
-        } else if is_compound("ready") {
+        } else if is_compound(b"ready") {
             &mut self.ready
         } else {
             return;
         };
-        slot.get_or_insert((key, value));
+        slot.get_or_insert_with(|| (key.text(), value));
     }
 }
 
@@ -90,7 +91,7 @@ struct Member<'a> {
     sense: Sense,
     reported: Reported<'a>,
     /// The field that holds the members.
-    key: Cow<'a, str>,
+    key: Key<'a>,
     name: Option<Cow<'a, str>>,
 }
 
@@ -101,10 +102,10 @@ impl<'a> Structures<'a> {
             match value.kind() {
                 Kind::String => found.add_text(key, value, kind),
                 Kind::Int if key.first_byte().is_some_and(|first| matches!(first, b'd' | b'r')) => {
-                    found.counts.add(key.text(), value.as_int().unwrap_or_default());
+                    found.counts.add(key, value.as_int().unwrap_or_default());
                 }
-                Kind::Bool => found.booleans.add(key.text(), value.as_bool() == Some(true)),
-                Kind::Map | Kind::List => found.add_structure(context, key.text(), value, kind),
+                Kind::Bool => found.booleans.add(key, value.as_bool() == Some(true)),
+                Kind::Map | Kind::List => found.add_structure(context, key, value, kind),
                 _ => {}
             }
         }
@@ -124,59 +125,55 @@ impl<'a> Structures<'a> {
             b"ready" => self.ratio = Some(value),
             b"currentVersion" => self.versions.current = Some(value),
             b"desiredVersion" | b"targetVersion" => self.versions.desired = Some(value),
-            name if may_be_state(name) => {
-                let key = key.text();
-                if is_state(&key) {
-                    self.add_word(key, value, kind);
-                }
-            }
+            name if may_be_state(name) && is_state(name) => self.add_word(key, value, kind),
             _ => {}
         }
     }
 
-    fn add_word(&mut self, key: Cow<'a, str>, value: Node<'a>, kind: &[u8]) {
+    fn add_word(&mut self, key: Key<'a>, value: Node<'a>, kind: &[u8]) {
         if let Some(text) = summary(value) {
             self.has_strange_word |= !self.words.add(key, text, kind);
         }
     }
 
-    fn add_structure(&mut self, context: &Context<'_, 'a>, key: Cow<'a, str>, value: Node<'a>, kind: &[u8]) {
+    fn add_structure(&mut self, context: &Context<'_, 'a>, key: Key<'a>, value: Node<'a>, kind: &[u8]) {
         let is_list = value.kind() == Kind::List;
-        match &*key {
-            "conditions" | "phase" | "state" | "status" | "health" => return,
-            "parents" if is_list => {
+        let name = key.bytes();
+        match &*name {
+            b"conditions" | b"phase" | b"state" | b"status" | b"health" => return,
+            b"parents" if is_list => {
                 self.parents = Some(value);
                 return;
             }
-            "ancestors" if is_list => {
+            b"ancestors" if is_list => {
                 self.ancestors = Some(value);
                 return;
             }
             _ => {}
         }
-        let phrase = Phrase::of(&key);
-        let is_of_now = is_of_now(&key, &phrase);
+        let phrase = Phrase::of(&name);
+        let is_of_now = is_of_now(&name, &phrase);
         if is_list {
             if !is_of_now {
                 return;
             }
-            let has_states = has_members(&key, &phrase);
+            let has_states = has_members(&name, &phrase);
             for element in value.elements() {
                 let part = Part::of(element);
                 let reported =
                     if has_states { part.report(context) } else { part.conditions_report(context) };
                 if let Some((sense, reported)) = reported {
                     let name = part.name.and_then(Node::as_str).filter(|name| !name.is_empty());
-                    self.add_member(Member { sense, reported, key: key.clone(), name });
+                    self.add_member(Member { sense, reported, key, name });
                 }
             }
             return;
         }
         let part = Part::of(value);
-        if has_members(&key, &phrase) && part.word().is_none() && part.conditions.is_none() {
+        if has_members(&name, &phrase) && part.word().is_none() && part.conditions.is_none() {
             for (name, member) in value.members() {
                 if let Some((sense, reported)) = Part::of(member).report(context) {
-                    self.add_member(Member { sense, reported, key: key.clone(), name: Some(name) });
+                    self.add_member(Member { sense, reported, key, name: Some(name) });
                 }
             }
         } else if is_of_now {
@@ -210,7 +207,7 @@ impl<'a> Structures<'a> {
         if let Some(member) = self.members.as_ref().filter(|member| member.sense == Sense::Wrong) {
             return Some(member.verdict(Status::Failed).failure(FailureClass::Other, false));
         }
-        let key = self.booleans.bad.as_ref()?;
+        let key = &*self.booleans.bad?.text();
         let verdict = if key == "valid" || key == "accepted" {
             let reason = capitalized("Not", key);
             boolean(Status::Failed, reason, key, "false").failure(FailureClass::Configuration, false)
@@ -228,7 +225,7 @@ impl<'a> Structures<'a> {
     }
 
     pub(super) fn standstill(&self) -> Option<Verdict> {
-        let key = self.booleans.still.as_ref()?;
+        let key = self.booleans.still?.text();
         let message = text!("status.{key} is true");
         Some(Verdict::new(Status::Current, Basis::PhaseWord, crate::reason::SUSPENDED, message))
     }
@@ -241,9 +238,9 @@ impl<'a> Structures<'a> {
     /// What else is not done yet, beside a summary that says no more than `Running`.
     /// Members count only with `with_members`: a summary knows which of them are needed.
     pub(super) fn progress(&self, with_members: bool) -> Option<Verdict> {
-        let missing = self.booleans.missing.as_ref();
+        let missing = self.booleans.missing.map(Key::text);
         missing
-            .map(|key| boolean(Status::InProgress, capitalized("Not", key), key, "false"))
+            .map(|key| boolean(Status::InProgress, capitalized("Not", &key), &key, "false"))
             .or_else(|| self.of_ratio(Status::InProgress))
             .or_else(|| {
                 let is_working = |member: &&Member<'_>| with_members && member.sense == Sense::Working;
@@ -280,8 +277,8 @@ impl<'a> Structures<'a> {
     pub(super) fn success(&self, context: &Context<'_, '_>) -> Option<Verdict> {
         self.of_parents(context, Status::Current)
             .or_else(|| {
-                let key = self.booleans.good.as_ref()?;
-                Some(boolean(Status::Current, capitalized("", key), key, "true"))
+                let key = self.booleans.good?.text();
+                Some(boolean(Status::Current, capitalized("", &key), &key, "true"))
             })
             .or_else(|| self.of_ratio(Status::Current))
             .or_else(|| {
@@ -353,7 +350,7 @@ impl<'a> Structures<'a> {
 }
 
 impl<'a> Booleans<'a> {
-    fn add(&mut self, key: Cow<'a, str>, value: bool) {
+    fn add(&mut self, key: Key<'a>, value: bool) {
         const GOOD: &[&str] = &[
             "applied",
             "available",
@@ -372,12 +369,13 @@ impl<'a> Booleans<'a> {
         ];
         const BAD: &[&str] = &["degraded", "error", "failed"];
         const STILL: &[&str] = &["hibernated", "paused", "suspended"];
-        let slot = match (&*key, value) {
-            ("accepted" | "valid", false) => &mut self.bad,
-            (key, true) if BAD.contains(&key) => &mut self.bad,
-            (key, true) if STILL.contains(&key) => &mut self.still,
-            (key, false) if GOOD.contains(&key) => &mut self.missing,
-            (key, true) if GOOD.contains(&key) => &mut self.good,
+        let is_one_of = |words: &[&str]| words.iter().any(|word| key.is(word));
+        let slot = match value {
+            false if is_one_of(&["accepted", "valid"]) => &mut self.bad,
+            true if is_one_of(BAD) => &mut self.bad,
+            true if is_one_of(STILL) => &mut self.still,
+            false if is_one_of(GOOD) => &mut self.missing,
+            true if is_one_of(GOOD) => &mut self.good,
             _ => return,
         };
         slot.get_or_insert(key);
@@ -398,7 +396,7 @@ fn capitalized(before: &str, key: &str) -> String {
 
 impl Member<'_> {
     fn verdict(&self, status: Status) -> Verdict {
-        let (key, reported) = (&self.key, &self.reported);
+        let (key, reported) = (self.key.text(), &self.reported);
         let message = match &self.name {
             Some(name) => text!("status.{key}: {name} is {reported}"),
             None => text!("status.{key}: one is {reported}"),
@@ -468,8 +466,9 @@ impl<'a> Part<'a> {
             return Some(reported);
         }
         let mut words = texts([self.phase, self.state, self.status, self.health]);
-        let word =
-            words.find_map(|word| vocabulary::sense(&word).map(|(_, sense)| (sense, Reported::Word(word))));
+        let word = words.find_map(|word| {
+            vocabulary::sense(word.as_bytes()).map(|(_, sense)| (sense, Reported::Word(word)))
+        });
         word.or_else(|| match self.healthy.or(self.ready)?.as_bool()? {
             true => Some((Sense::Done, Reported::Word("ready".into()))),
             false if self.healthy.is_some() => Some((Sense::Wrong, Reported::Word("not healthy".into()))),
@@ -536,9 +535,9 @@ static MEMBERS: WordSet = words![
 ];
 
 /// Whether the elements of a list or map have a state of their own: `nodes`, `aggregatedStatus`.
-fn has_members(key: &str, phrase: &Phrase<'_>) -> bool {
+fn has_members(key: &[u8], phrase: &Phrase<'_>) -> bool {
     let is_status = |last: &&[u8]| is_one_of(last, &["status", "statuses", "summaries"]);
-    MEMBERS.contains(key.as_bytes()) || phrase.tokens().last().is_some_and(is_status)
+    MEMBERS.contains(key) || phrase.tokens().last().is_some_and(is_status)
 }
 
 /// Whether the last word of a key may name a state; most keys end otherwise.
@@ -548,9 +547,9 @@ fn may_be_state(key: &[u8]) -> bool {
 }
 
 /// Whether a key names a state of now: `syncStatus`, `upgradeState`, but not `lastBackupStatus` and `desiredState`.
-fn is_state(key: &str) -> bool {
+fn is_state(key: &[u8]) -> bool {
     const ENDINGS: &[&str] = &["health", "phase", "result", "state", "status"];
-    if !["ealth", "hase", "esult", "tate", "tatus"].iter().any(|end| key.ends_with(end)) {
+    if !["ealth", "hase", "esult", "tate", "tatus"].iter().any(|end| key.ends_with(end.as_bytes())) {
         return false;
     }
     let phrase = Phrase::of(key);
@@ -558,7 +557,7 @@ fn is_state(key: &str) -> bool {
 }
 
 /// Whether a key is of the object as it is, and not as it was or is to be.
-fn is_of_now(key: &str, phrase: &Phrase<'_>) -> bool {
+fn is_of_now(key: &[u8], phrase: &Phrase<'_>) -> bool {
     static OTHERS: WordSet = words![
         "backup",
         "backups",
@@ -580,7 +579,7 @@ fn is_of_now(key: &str, phrase: &Phrase<'_>) -> bool {
         "target",
     ];
     // `lastOperation` is what goes on.
-    let is_operation = key.starts_with("lastOperation");
+    let is_operation = key.starts_with(b"lastOperation");
     !phrase.is_cut() && (is_operation || !phrase.tokens().iter().any(|token| OTHERS.contains(token)))
 }
 

@@ -57,7 +57,7 @@ impl<'a> Suspension<'a> {
                 }
                 Kind::Bool => key.is("enabled").then_some(Asked::Off),
                 Kind::String if STATE_KEYS.iter().any(|word| key.is(word)) => {
-                    let is_still = |text: &str| matches!(sense(text), Some((_, Sense::Still)));
+                    let is_still = |text: &str| matches!(sense(text.as_bytes()), Some((_, Sense::Still)));
                     value.as_str().is_some_and(|text| is_still(&text)).then_some(Asked::Off)
                 }
                 _ => None,

@@ -4,11 +4,12 @@
 pub(super) use super::lexicon::Sense;
 use super::lexicon::WORDS;
 use super::words::{WordSet, WordTable, words};
+use crate::node::same;
 
 /// The meaning of a word or a phrase, and the word of the table that it is.
-pub(super) fn sense(text: &str) -> Option<(Option<&'static str>, Sense)> {
+pub(super) fn sense(text: &[u8]) -> Option<(Option<&'static str>, Sense)> {
     let mut plain = [0; LONGEST_WORD];
-    let mut letters = text.bytes().filter(u8::is_ascii_alphanumeric);
+    let mut letters = text.iter().filter(|byte| byte.is_ascii_alphanumeric());
     let mut length = 0;
     for (slot, byte) in plain.iter_mut().zip(&mut letters) {
         *slot = byte.to_ascii_lowercase();
@@ -16,7 +17,7 @@ pub(super) fn sense(text: &str) -> Option<(Option<&'static str>, Sense)> {
     }
     let plain = plain.get(..length)?;
     if letters.next().is_none()
-        && let Some((reason, sense)) = WORDS.find(*plain.first()?, |known| known.as_bytes() == plain)
+        && let Some((reason, sense)) = WORDS.find(*plain.first()?, |known| same(known.as_bytes(), plain))
     {
         return Some((Some(reason), *sense));
     }
@@ -30,12 +31,12 @@ fn word(token: &[u8]) -> Option<Sense> {
 
 /// What several words say together. The last one says most (`DeletingFailed`, `UpgradeInProgress`), then the first
 /// (`RetryingAfterError`), then a failure anywhere (`CompletedWithErrors`).
-fn phrase(text: &str) -> Option<Sense> {
+fn phrase(text: &[u8]) -> Option<Sense> {
     let phrase = Phrase::of(text);
     let tokens = phrase.tokens();
     let (first, last) = (*tokens.first()?, *tokens.last()?);
     let starts = word(first);
-    if text.contains(' ') || phrase.is_cut {
+    if text.contains(&b' ') || phrase.is_cut {
         // A sentence: `Error: no such bucket`, `Waiting for the database`.
         let says = if is_failure(first) { Some(Sense::Wrong) } else { starts };
         return says.filter(|sense| matches!(sense, Sense::Wrong | Sense::Working));
@@ -96,15 +97,15 @@ fn is_gerund(token: &[u8]) -> bool {
 }
 
 /// Whether a reason names a failure: `CreateFailed`, `INVALID_SPEC`, but not `WaitingForFailover`, `RetryingAfterError`.
-pub(super) fn names_failure(reason: &str) -> bool {
+pub(super) fn names_failure(reason: &[u8]) -> bool {
     let phrase = Phrase::of(reason);
     let waits = |token: &&[u8]| word(token) == Some(Sense::Working) || is_one_of(token, WAITING);
     phrase.ends_in_failure() || phrase.has_failure() && !phrase.tokens().first().is_some_and(waits)
 }
 
 /// Whether a message begins with a failure: `Error: no such table`, `failed to create the bucket`.
-pub(super) fn reports_failure(message: &str) -> bool {
-    Tokens(message.as_bytes())
+pub(super) fn reports_failure(message: &[u8]) -> bool {
+    Tokens(message)
         .next()
         .is_some_and(|first| is_one_of(first, &["err", "error", "errors", "failed", "failure"]))
 }
@@ -113,29 +114,29 @@ pub(super) fn reports_failure(message: &str) -> bool {
 pub(super) const RETRIES: &[&str] = &["etrying", "ill retry", "ill be retried"];
 
 /// Whether a reason says that the object stands still by choice: `ReconciliationPaused`, `ScaledToZero`.
-pub(super) fn names_standstill(reason: &str) -> bool {
+pub(super) fn names_standstill(reason: &[u8]) -> bool {
     matches!(sense(reason), Some((_, Sense::Still)))
 }
 
 /// Whether a reason says that work goes on: `InProgress`, `WaitingForPods`.
-pub(super) fn names_work(reason: &str) -> bool {
+pub(super) fn names_work(reason: &[u8]) -> bool {
     matches!(sense(reason), Some((_, Sense::Working | Sense::Running | Sense::Unknown)))
 }
 
 /// Whether a reason says that the controller waits or tries again.
-pub(super) fn names_waiting(reason: &str) -> bool {
-    let first = Tokens(reason.as_bytes()).next();
+pub(super) fn names_waiting(reason: &[u8]) -> bool {
+    let first = Tokens(reason).next();
     first.is_some_and(|first| {
         is_one_of(first, WAITING) || is_one_of(first, &["pending", "retrying", "waiting"])
     })
 }
 
 /// Whether a reason says that work is over: `Completed`, `NewReplicaSetAvailable`.
-pub(super) fn names_success(reason: &str) -> bool {
+pub(super) fn names_success(reason: &[u8]) -> bool {
     let phrase = Phrase::of(reason);
     let (before, sense) = phrase.ending();
     let is_negated = before.last().is_some_and(|token| is_one_of(token, &["not", "yet"]));
-    reason == "AsExpected" || sense == Some(Sense::Done) && !is_negated && !phrase.has_failure()
+    reason == b"AsExpected" || sense == Some(Sense::Done) && !is_negated && !phrase.has_failure()
 }
 
 /// More letters than any word of the vocabulary has.
@@ -154,9 +155,9 @@ pub(super) struct Phrase<'a> {
 }
 
 impl<'a> Phrase<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(super) fn of(text: &'a [u8]) -> Self {
         let mut phrase = Self { words: [&[]; MAX_PHRASE_WORDS], count: 0, is_cut: false };
-        for token in Tokens(text.as_bytes()) {
+        for token in Tokens(text) {
             let Some(slot) = phrase.words.get_mut(phrase.count) else {
                 phrase.is_cut = true;
                 break;
@@ -327,11 +328,12 @@ impl<'a> Iterator for Tokens<'a> {
         let start = self.0.iter().position(u8::is_ascii_alphanumeric)?;
         let text = self.0.get(start..)?;
         let mut end = 1;
+        let mut is_capital = text.first().is_some_and(u8::is_ascii_uppercase);
         while let Some(byte) = text.get(end).filter(|byte| byte.is_ascii_alphanumeric()) {
-            let before = text.get(end - 1).copied().unwrap_or_default();
-            let after = text.get(end + 1).copied().unwrap_or_default();
+            let was_capital = is_capital;
+            is_capital = byte.is_ascii_uppercase();
             // `createFailed` before the F, `IAMFailure` before the F, which a small letter follows.
-            if byte.is_ascii_uppercase() && (!before.is_ascii_uppercase() || after.is_ascii_lowercase()) {
+            if is_capital && (!was_capital || text.get(end + 1).is_some_and(u8::is_ascii_lowercase)) {
                 break;
             }
             end += 1;
@@ -378,7 +380,7 @@ mod tests {
             "ProvisioningFailed",
             "FailedToCreate",
         ] {
-            assert!(names_failure(reason), "{reason}");
+            assert!(names_failure(reason.as_bytes()), "{reason}");
         }
         for reason in [
             "",
@@ -392,7 +394,7 @@ mod tests {
             "WaitingForFailedPods",
             "Offline",
         ] {
-            assert!(!names_failure(reason), "{reason}");
+            assert!(!names_failure(reason.as_bytes()), "{reason}");
         }
     }
 
@@ -431,7 +433,7 @@ mod tests {
             ("", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(sense(text).map(|(_, sense)| sense), expected, "{text}");
+            assert_eq!(sense(text.as_bytes()).map(|(_, sense)| sense), expected, "{text}");
         }
     }
 }
