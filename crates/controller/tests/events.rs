@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::{Event as CoreEvent, ObjectReference};
 use k8s_openapi::api::events::v1::Event as ApiEvent;
 use kube::api::{DeleteParams, ListParams};
 use kube::runtime::events::{Event, EventType, Reporter};
@@ -84,6 +84,38 @@ async fn the_same_event_is_one_object_with_a_count() {
     assert!(found.event_time.unwrap().0.duration_since(at(0)).as_secs() < 60);
     let last: Timestamp = found.series.unwrap().last_observed_time.0;
     assert!(last.duration_since(at(0)).as_secs() < 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn core_events_are_patched_with_their_count() {
+    let (server, clock) = server_in_virtual_time().await;
+    let client = server.client();
+    let bucket = bucket(&client).await;
+    let recorder = Recorder::core_v1(client.clone(), reporter(), clock);
+    for _ in 0..3 {
+        recorder.record(event("QuotaExceeded"), bucket.clone());
+        sleep(Duration::from_secs(2)).await;
+    }
+    let events: Api<CoreEvent> = Api::default_namespaced(client.clone());
+    let found = events.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(found.len(), 1);
+    let only = &found[0];
+    assert_eq!((only.count, only.message.as_deref()), (Some(3), Some("the quota is used up")));
+    let source = only.source.as_ref().unwrap();
+    assert_eq!(
+        (source.component.as_deref(), source.host.as_deref()),
+        (Some("example.com/buckets"), Some("pod-0"))
+    );
+    assert_eq!(only.involved_object.uid, bucket.uid);
+    let times = [&only.first_timestamp, &only.last_timestamp].map(|time| time.as_ref().unwrap().0);
+    assert_eq!(times[1].duration_since(times[0]).as_secs(), 4);
+    assert_eq!((&only.event_time, &only.series), (&None, &None));
+    // One that the server has deleted is created again, with its count.
+    events.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+    recorder.record(event("QuotaExceeded"), bucket);
+    recorder.shutdown().await;
+    let found = events.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(found.iter().map(|event| event.count).collect::<Vec<_>>(), [Some(4)]);
 }
 
 #[tokio::test(start_paused = true)]

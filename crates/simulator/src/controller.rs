@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::runtime::events::{Event, EventType, Reporter};
 use kube::{Client, Resource};
@@ -85,6 +84,8 @@ pub(crate) trait Controller: Send + Sync + 'static {
     const NAME: &'static str;
     /// Keys that are reconciled at the same time.
     const WORKERS: usize = 4;
+    /// Whether its Events are of events.k8s.io/v1, as the scheduler's, and not of core/v1.
+    const RECORDS_NEW_EVENTS: bool = false;
 
     /// How long a change waits for others that are handled with it.
     ///
@@ -142,10 +143,13 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    fn new(shared: &Shared, name: &'static str) -> Self {
+    fn new<C: Controller>(shared: &Shared) -> Self {
         let Shared { client, informers, clock, .. } = shared.clone();
-        let reporter = Reporter { controller: name.to_owned(), instance: Some("simulator".to_owned()) };
-        let recorder = Recorder::new(client.clone(), reporter, clock.clone());
+        let (name, is_new) = (C::NAME, C::RECORDS_NEW_EVENTS);
+        let instance = is_new.then(|| "simulator".to_owned());
+        let reporter = Reporter { controller: name.to_owned(), instance };
+        let recorder = if is_new { Recorder::new } else { Recorder::core_v1 };
+        let recorder = recorder(client.clone(), reporter, clock.clone());
         Self { client, informers, clock, recorder, written: Mutex::default(), manager: name }
     }
 
@@ -451,27 +455,13 @@ impl Context {
     where
         K: Resource<DynamicType = ()>,
     {
-        self.event_about(meta::reference(object), type_, reason, action, note);
+        self.recorder.record(event(type_, reason, action, note), meta::reference(object));
     }
+}
 
-    /// Records an Event about a part of an object, by its `fieldPath`.
-    pub(crate) fn event_about(
-        &self,
-        regarding: ObjectReference,
-        type_: EventType,
-        reason: &str,
-        action: &str,
-        note: String,
-    ) {
-        let event = Event {
-            type_,
-            reason: reason.to_owned(),
-            note: Some(note),
-            action: action.to_owned(),
-            secondary: None,
-        };
-        self.recorder.record(event, regarding);
-    }
+/// What is recorded.
+pub(crate) fn event(type_: EventType, reason: &str, action: &str, note: String) -> Event {
+    Event { type_, reason: reason.to_owned(), note: Some(note), action: action.to_owned(), secondary: None }
 }
 
 /// A controller that runs: changes go in, and its workers reconcile.
@@ -491,7 +481,7 @@ impl Running {
 pub(crate) fn start<C: Controller>(controller: C, shared: &Shared) -> Running {
     let controller = Arc::new(controller);
     let queue: Queue<ObjectKey> = Queue::new(BACKOFF);
-    let context = Arc::new(Context::new(shared, C::NAME));
+    let context = Arc::new(Context::new::<C>(shared));
     let wake = {
         let (controller, queue, informers) = (controller.clone(), queue.clone(), shared.informers.clone());
         move |change: &AnyChange| {

@@ -1,4 +1,4 @@
-//! Event recorder for events.k8s.io/v1, with client-go's deduplication.
+//! Event recorder for events.k8s.io/v1, with client-go's deduplication; and one for core/v1.
 //!
 //! [`Recorder::record`] returns immediately and cannot fail: reconciles neither wait for events nor fail because of
 //! them. A background task writes them in order.
@@ -11,6 +11,10 @@
 //! - Up to 1000 events are queued; further ones are dropped and counted. 4096 series are remembered.
 //! - While the API server is unavailable, a write is tried 12 times at intervals of 10 seconds. Rejected events are
 //!   logged and dropped. RBAC: `create` and `patch` on `events` of `events.k8s.io`.
+//!
+//! [`Recorder::core_v1`] writes Events of core/v1 as the kubelet and kube-controller-manager do it (`tools/record` of
+//! client-go): each repetition is written at once, with its count; from the tenth on, events that differ only in their messages are combined in one
+//! that has the last message; after 25 events about an object, one more is written each five minutes.
 //!
 //! ```
 //! # use settled_apiserver::Server;
@@ -38,22 +42,27 @@
 //! # }
 //! ```
 
+mod correlator;
+mod object;
 mod series;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ObjectReference;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event as CoreEvent, ObjectReference};
 use k8s_openapi::api::events::v1::Event as ApiEvent;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::events::{Event, Reporter};
-use kube::{Api, Client, Resource as _};
+use kube::{Client, Resource};
+use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::Clock;
+use correlator::{Correlator, MAX_REMEMBERED};
 use series::{AllSeries, FINISH_TIME};
 
 /// `maxQueuedEvents` of client-go.
@@ -110,10 +119,24 @@ impl Recorder {
     /// Outside of a tokio runtime.
     #[must_use]
     pub fn new(client: Client, reporter: impl Into<Reporter>, clock: Clock) -> Self {
+        Self::start(client, clock, Deduplicated::Series(AllSeries::new(reporter.into(), MAX_SERIES)))
+    }
+
+    /// Creates a recorder of core/v1 Events, and starts its task. For components that are to look like those of Kubernetes:
+    /// the reporter's instance is the host. Actions and related objects of events are left out.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn core_v1(client: Client, reporter: impl Into<Reporter>, clock: Clock) -> Self {
+        let correlator = Correlator::new(reporter.into(), MAX_REMEMBERED);
+        Self::start(client, clock, Deduplicated::Core(correlator))
+    }
+
+    fn start(client: Client, clock: Clock, events: Deduplicated) -> Self {
         let (sender, receiver) = mpsc::channel(MAX_QUEUED);
         let counters = Arc::new(Counters::default());
-        let series = AllSeries::new(reporter.into(), MAX_SERIES);
-        let writer = Writer { client, clock, series, counters: counters.clone() };
+        let writer = Writer { client, clock, events, counters: counters.clone() };
         tokio::spawn(writer.run(receiver));
         Self { sender, counters }
     }
@@ -148,10 +171,47 @@ impl Recorder {
     }
 }
 
+/// An event to write.
+enum Due {
+    Series(ApiEvent),
+    Core(CoreEvent),
+}
+
+/// The events of a recorder, by the API that they are written to.
+enum Deduplicated {
+    Series(AllSeries),
+    Core(Correlator),
+}
+
+impl Deduplicated {
+    fn record(&mut self, event: Event, regarding: ObjectReference, now: Timestamp) -> Option<Due> {
+        match self {
+            Self::Series(series) => series.record(event, regarding, now).map(Due::Series),
+            Self::Core(correlator) => correlator.record(event, regarding, now).map(Due::Core),
+        }
+    }
+
+    /// The counts to write now.
+    fn due(&mut self, now: Timestamp) -> Vec<Due> {
+        match self {
+            Self::Series(series) => series.due(now).into_iter().map(Due::Series).collect(),
+            Self::Core(_) => Vec::new(),
+        }
+    }
+
+    /// All counts that the API server does not have yet.
+    fn unwritten(&mut self, now: Timestamp) -> Vec<Due> {
+        match self {
+            Self::Series(series) => series.unwritten(now).into_iter().map(Due::Series).collect(),
+            Self::Core(_) => Vec::new(),
+        }
+    }
+}
+
 struct Writer {
     client: Client,
     clock: Clock,
-    series: AllSeries,
+    events: Deduplicated,
     counters: Arc<Counters>,
 }
 
@@ -164,7 +224,7 @@ impl Writer {
                 message = receiver.recv() => match message {
                     Some(Message::Record(recorded)) => {
                         let (event, regarding) = *recorded;
-                        if let Some(event) = self.series.record(event, regarding, self.clock.now()) {
+                        if let Some(event) = self.events.record(event, regarding, self.clock.now()) {
                             self.write(event).await;
                         }
                     }
@@ -173,13 +233,13 @@ impl Writer {
                 },
                 () = sleep_until(next_check) => {
                     next_check = Instant::now() + every;
-                    for event in self.series.due(self.clock.now()) {
+                    for event in self.events.due(self.clock.now()) {
                         self.write(event).await;
                     }
                 }
             }
         };
-        for event in self.series.unwritten(self.clock.now()) {
+        for event in self.events.unwritten(self.clock.now()) {
             self.write(event).await;
         }
         if let Some(done) = done {
@@ -189,7 +249,7 @@ impl Writer {
     }
 
     /// Creates an event, or writes the count of a series.
-    async fn write(&self, event: ApiEvent) {
+    async fn write(&self, event: Due) {
         for attempt in 1..=MAX_TRIES {
             let error = match self.request(&event).await {
                 Ok(()) => {
@@ -198,7 +258,10 @@ impl Writer {
                 }
                 Err(error) => error,
             };
-            let reason = event.reason.as_deref();
+            let reason = match &event {
+                Due::Series(event) => event.reason.as_deref(),
+                Due::Core(event) => event.reason.as_deref(),
+            };
             if !is_transient(&error) || attempt == MAX_TRIES {
                 tracing::warn!(reason, attempt, error = &error as &dyn std::error::Error, "event dropped");
                 break;
@@ -214,23 +277,49 @@ impl Writer {
         self.counters.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    async fn request(&self, event: &ApiEvent) -> Result<(), kube::Error> {
-        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
-        let events: Api<ApiEvent> = Api::namespaced(self.client.clone(), namespace);
-        if let Some(series) = &event.series {
-            let name = event.metadata.name.as_deref().unwrap_or_default();
-            let patch = Patch::Merge(json!({"series": series}));
-            match events.patch(name, &PatchParams::default(), &patch).await {
+    async fn request(&self, event: &Due) -> Result<(), kube::Error> {
+        match event {
+            Due::Series(event) => {
+                let patch = event.series.as_ref().map(|series| Patch::Merge(json!({"series": series})));
+                self.patch_or_create(event, patch).await
+            }
+            Due::Core(event) => {
+                let is_repeated = event.count.is_some_and(|count| count > 1);
+                let CoreEvent { count, last_timestamp, message, .. } = event;
+                let patch = is_repeated.then(|| {
+                    Patch::Strategic(
+                        json!({"count": count, "lastTimestamp": last_timestamp, "message": message}),
+                    )
+                });
+                self.patch_or_create(event, patch).await
+            }
+        }
+    }
+
+    /// Patches an event that was written before, and creates one that was not or is not there any more.
+    async fn patch_or_create<K>(
+        &self,
+        event: &K,
+        patch: Option<Patch<serde_json::Value>>,
+    ) -> Result<(), kube::Error>
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+    {
+        let namespace = event.meta().namespace.as_deref();
+        let request = kube::core::Request::new(K::url_path(&(), namespace));
+        if let Some(patch) = patch {
+            let name = event.meta().name.as_deref().unwrap_or_default();
+            let mut request =
+                request.patch(name, &PatchParams::default(), &patch).map_err(kube::Error::BuildRequest)?;
+            request.extensions_mut().insert("patch");
+            match self.client.request_text(request).await {
                 // The API server deletes events after an hour.
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 result => return result.map(drop),
             }
         }
         let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
-        let path = ApiEvent::url_path(&(), Some(namespace));
-        let mut request = kube::core::Request::new(path)
-            .create(&PostParams::default(), body)
-            .map_err(kube::Error::BuildRequest)?;
+        let mut request = request.create(&PostParams::default(), body).map_err(kube::Error::BuildRequest)?;
         // The span name of `Api::create`.
         request.extensions_mut().insert("create");
         // The response has nothing that is not known: it is not read.

@@ -1,15 +1,14 @@
 //! Deduplication of events: identity, counts, and the writes due.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event as ApiEvent, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::runtime::events::{Event, EventType, Reporter};
-use settled_apimachinery::validation::is_dns1123_subdomain;
 
+use super::object::{Reference, event_name, namespace_of, type_name};
 use crate::text::truncate;
 
 /// `finishTime` of client-go: a series ends after this time without repetition.
@@ -23,27 +22,6 @@ const MAX_NOTES: usize = 10;
 const MAX_NAME: usize = 128;
 /// `NoteLengthLimit` of the API server.
 const MAX_NOTE: usize = 1024;
-/// Namespace of events about cluster-scoped objects.
-const DEFAULT_NAMESPACE: &str = "default";
-
-/// Identity of a reference. client-go includes the resourceVersion: there, an object that changes starts new events.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Reference {
-    api_version: Option<String>,
-    kind: Option<String>,
-    namespace: Option<String>,
-    name: Option<String>,
-    uid: Option<String>,
-    field_path: Option<String>,
-}
-
-impl Reference {
-    fn of(reference: &ObjectReference) -> Self {
-        let ObjectReference { api_version, kind, namespace, name, uid, field_path, resource_version: _ } =
-            reference.clone();
-        Self { api_version, kind, namespace, name, uid, field_path }
-    }
-}
 
 /// Identity of an event, except for the note.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -185,21 +163,14 @@ impl AllSeries {
         let Reporter { controller, instance } = &self.reporter;
         self.last_name = now.as_nanosecond().max(self.last_name + 1);
         let object = regarding.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(controller);
-        let name = format!("{object}.{:x}", self.last_name);
-        // As client-go, which uses a UUID if the object's name is not a valid event name.
-        let is_valid = is_dns1123_subdomain(&name).is_empty();
-        let name = if is_valid { name } else { format!("{:x}.{:x}", hash(object), self.last_name) };
         ApiEvent {
             metadata: ObjectMeta {
-                name: Some(name),
-                namespace: Some(regarding.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())),
+                name: Some(event_name(object, self.last_name)),
+                namespace: Some(namespace_of(&regarding)),
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(now)),
-            type_: Some(match group.event_type {
-                EventType::Normal => "Normal".to_owned(),
-                EventType::Warning => "Warning".to_owned(),
-            }),
+            type_: Some(type_name(group.event_type).to_owned()),
             reason: Some(group.reason.clone()),
             action: Some(group.action.clone()),
             note: Some(note),
@@ -218,14 +189,10 @@ fn created(event: &ApiEvent) -> i128 {
     name.rsplit_once('.').and_then(|(_, time)| i128::from_str_radix(time, 16).ok()).unwrap_or_default()
 }
 
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
-}
-
 #[cfg(test)]
 mod tests {
+    use settled_apimachinery::validation::is_dns1123_subdomain;
+
     use super::*;
 
     fn at(minute: i64) -> Timestamp {

@@ -17,6 +17,7 @@ mod stop;
 mod sync;
 mod text;
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,11 +25,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodStatus, Secret,
 };
-use kube::runtime::events::EventType;
+use kube::runtime::events::{EventType, Reporter};
 use settled_controller::ObjectKey;
+use settled_controller::events::Recorder;
 use settled_controller::worker::Next;
 
-use crate::controller::{Context, Controller, Error, Shared};
+use crate::controller::{self, Context, Controller, Error, Shared};
 use crate::informers::{AnyChange, Informers, NODE};
 use crate::meta;
 use crate::scenario::{ContainerScript, NodeScript, PodFacts, PodScript, Scenario, from_annotations};
@@ -42,6 +44,8 @@ pub(crate) struct Kubelet {
     scenario: Scenario,
     begin: Timestamp,
     memory: Mutex<Memory>,
+    /// Each kubelet has its own.
+    recorders: Mutex<HashMap<String, Recorder>>,
 }
 
 /// The objects that a Pod refers to, from the caches.
@@ -135,7 +139,20 @@ fn scripts(
 
 impl Kubelet {
     pub(crate) fn new(shared: &Shared) -> Self {
-        Self { scenario: shared.scenario.clone(), begin: shared.begin, memory: Mutex::default() }
+        let (scenario, begin) = (shared.scenario.clone(), shared.begin);
+        Self { scenario, begin, memory: Mutex::default(), recorders: Mutex::default() }
+    }
+
+    /// The recorder of a Node's kubelet.
+    fn recorder(&self, node: &str, context: &Context) -> Recorder {
+        let mut recorders = self.recorders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(recorder) = recorders.get(node) {
+            return recorder.clone();
+        }
+        let reporter = Reporter { controller: Self::NAME.to_owned(), instance: Some(node.to_owned()) };
+        let recorder = Recorder::core_v1(context.client.clone(), reporter, context.clock.clone());
+        recorders.insert(node.to_owned(), recorder.clone());
+        recorder
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -261,7 +278,8 @@ impl Controller for Kubelet {
             let mut regarding = meta::reference(&*pod);
             regarding.field_path = event.field_path;
             let type_ = if event.is_warning { EventType::Warning } else { EventType::Normal };
-            context.event_about(regarding, type_, event.reason, event.reason, event.note);
+            let recorded = controller::event(type_, event.reason, event.reason, event.note);
+            self.recorder(name, context).record(recorded, regarding);
         }
         if let Some(problem) = problem.filter(|_| is_first) {
             context.event(&*pod, EventType::Warning, "InvalidScenario", "InvalidScenario", problem);

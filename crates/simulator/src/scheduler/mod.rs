@@ -354,6 +354,7 @@ fn is_ours(pod: &Pod) -> bool {
 impl Controller for Scheduler {
     const NAME: &'static str = "default-scheduler";
     const WORKERS: usize = 1;
+    const RECORDS_NEW_EVENTS: bool = true;
 
     fn batch(&self, _: &AnyChange) -> Duration {
         Duration::ZERO

@@ -220,7 +220,6 @@ fn of_event(event: &Recorded, names: &Names) -> Option<String> {
         Some((assigned, _)) if event.text("/reason") == "Scheduled" => format!("{assigned} to <node>"),
         _ => message,
     };
-    let message = message.strip_prefix("(combined from similar events): ").unwrap_or(&message);
     Some(format!(
         "{about} | event {} {} {message:?} by {component}",
         event.text("/type"),
