@@ -1,7 +1,7 @@
 //! Deduplication of core/v1 Events, as `EventCorrelator` of client-go's `tools/record` does it: counts, combined events, and
 //! a bound for each object.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event as ApiEvent, EventSource, ObjectReference};
@@ -21,13 +21,18 @@ const BURST: f64 = 25.0;
 /// `defaultSpamQPS`: a further one becomes possible after this time.
 const REFILL_SECONDS: f64 = 300.0;
 
-/// What makes an event the same as another one. Parts that do not count are none.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Identity {
-    regarding: Reference,
+/// What makes an event the same as another one, as a hash: texts of all events that are remembered would take megabytes.
+type Identity = u128;
+
+fn identity(
+    regarding: &Reference,
     event_type: EventType,
-    reason: Option<String>,
-    message: Option<String>,
+    reason: Option<&str>,
+    message: Option<&str>,
+) -> Identity {
+    let parts = (regarding, event_type, reason, message);
+    let (high, low) = (hash(&(1_u8, &parts)), hash(&(2_u8, &parts)));
+    u128::from(high) << 64 | u128::from(low)
 }
 
 /// Values by identity, of which the older half is forgotten when there are too many.
@@ -63,14 +68,16 @@ impl<V> Recent<V> {
 /// Messages of events that are otherwise the same.
 #[derive(Debug)]
 struct Similar {
-    messages: HashSet<String>,
+    /// Their hashes.
+    messages: Vec<u64>,
     last: Timestamp,
 }
 
 /// An event that was written.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Observed {
-    name: String,
+    /// The time in its name.
+    name: i128,
     first: Timestamp,
     count: i32,
 }
@@ -83,6 +90,10 @@ struct Tokens {
 }
 
 impl Tokens {
+    fn full(now: Timestamp) -> Self {
+        Self { left: BURST, filled: now }
+    }
+
     fn take(&mut self, now: Timestamp) -> bool {
         let passed = now.duration_since(self.filled).as_secs_f64().max(0.0);
         self.left = (self.left + passed / REFILL_SECONDS).min(BURST);
@@ -134,35 +145,26 @@ impl Correlator {
         let place = Reference::of(&regarding);
         // Parts of an object are not told apart.
         let whole = place.whole();
-        let similar =
-            Identity { regarding: whole.clone(), event_type, reason: Some(reason.clone()), message: None };
-        let is_combined = self.is_combined(similar.clone(), &message, now);
-        let (identity, message) = if is_combined {
+        let similar = identity(&whole, event_type, Some(&reason), None);
+        let is_combined = self.is_combined(similar, &message, now);
+        let (same, message) = if is_combined {
             (similar, format!("(combined from similar events): {message}"))
         } else {
-            let message_of = Some(message.clone());
-            (
-                Identity { regarding: place, event_type, reason: Some(reason.clone()), message: message_of },
-                message,
-            )
+            (identity(&place, event_type, Some(&reason), Some(&message)), message)
         };
         self.last_name = (now.as_nanosecond() + self.offset).max(self.last_name + 1);
-        let (name, first, count) = {
-            let object = regarding.name.as_deref().unwrap_or_default();
-            let last_name = self.last_name;
-            let first = || Observed { name: event_name(object, last_name), first: now, count: 0 };
-            let observed = self.observed.of(identity, first);
-            observed.count = observed.count.saturating_add(1);
-            (observed.name.clone(), observed.first, observed.count)
-        };
-        let about = Identity { regarding: whole, event_type, reason: None, message: None };
-        if !self.tokens.of(about, || Tokens { left: BURST, filled: now }).take(now) {
+        let name = self.last_name;
+        let observed = self.observed.of(same, || Observed { name, first: now, count: 0 });
+        observed.count = observed.count.saturating_add(1);
+        let Observed { name, first, count } = *observed;
+        let tokens = self.tokens.of(identity(&whole, event_type, None, None), || Tokens::full(now));
+        if !tokens.take(now) {
             return None;
         }
         let Reporter { controller, instance } = &self.reporter;
         Some(ApiEvent {
             metadata: ObjectMeta {
-                name: Some(name),
+                name: Some(event_name(regarding.name.as_deref().unwrap_or_default(), name)),
                 namespace: Some(namespace_of(&regarding)),
                 ..ObjectMeta::default()
             },
@@ -183,14 +185,18 @@ impl Correlator {
 
     /// Whether there were so many similar events that this one is combined with others.
     fn is_combined(&mut self, identity: Identity, message: &str, now: Timestamp) -> bool {
-        let similar = self.similar.of(identity, || Similar { messages: HashSet::new(), last: now });
+        let similar = self.similar.of(identity, || Similar { messages: Vec::new(), last: now });
         if now.duration_since(similar.last) > COMBINED_FOR {
             similar.messages.clear();
         }
         similar.last = now;
-        let is_combined = similar.messages.len() + 1 >= MAX_MESSAGES && !similar.messages.contains(message);
+        let message = hash(message);
+        if similar.messages.contains(&message) {
+            return false;
+        }
+        let is_combined = similar.messages.len() + 1 >= MAX_MESSAGES;
         if !is_combined {
-            similar.messages.insert(message.to_owned());
+            similar.messages.push(message);
         }
         is_combined
     }
@@ -203,6 +209,8 @@ impl Correlator {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn at(second: i64) -> Timestamp {
