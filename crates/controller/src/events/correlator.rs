@@ -143,7 +143,7 @@ impl Correlator {
         let Event { type_: event_type, reason, note, .. } = event;
         let message = note.unwrap_or_default();
         let place = Reference::of(&regarding);
-        // Parts of an object are not told apart.
+        // Events about a part of an object (`fieldPath`) are combined and bounded with those about all of it.
         let whole = place.whole();
         let similar = identity(&whole, event_type, Some(&reason), None);
         let is_combined = self.is_combined(similar, &message, now);
@@ -211,6 +211,7 @@ impl Correlator {
 mod tests {
     use std::collections::HashSet;
 
+    use super::super::object::testing::event;
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -220,16 +221,6 @@ mod tests {
     fn kubelet(capacity: usize) -> Correlator {
         let reporter = Reporter { controller: "kubelet".to_owned(), instance: Some("node-1".to_owned()) };
         Correlator::new(reporter, capacity)
-    }
-
-    fn event(reason: &str, note: &str) -> Event {
-        Event {
-            type_: EventType::Normal,
-            reason: reason.to_owned(),
-            note: Some(note.to_owned()),
-            action: String::new(),
-            secondary: None,
-        }
     }
 
     fn pod(uid: &str) -> ObjectReference {
@@ -294,9 +285,9 @@ mod tests {
         let next = record(301).unwrap();
         assert_eq!(next.count, Some(41));
         assert_eq!(record(302), None);
-        // Warnings have a bound of their own.
-        let warning = Event { type_: EventType::Warning, ..event("BackOff", "no") };
-        assert!(kubelet.record(warning, pod("u"), at(303)).is_some());
+        // The other type has a bound of its own.
+        let normal = Event { type_: EventType::Normal, ..event("BackOff", "no") };
+        assert!(kubelet.record(normal, pod("u"), at(303)).is_some());
     }
 
     #[test]

@@ -60,3 +60,19 @@ pub(super) fn hash(value: &(impl Hash + ?Sized)) -> u64 {
     value.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+pub(super) mod testing {
+    use kube::runtime::events::{Event, EventType};
+
+    /// A warning.
+    pub(in crate::events) fn event(reason: &str, note: &str) -> Event {
+        Event {
+            type_: EventType::Warning,
+            reason: reason.to_owned(),
+            note: Some(note.to_owned()),
+            action: "Binding".to_owned(),
+            secondary: None,
+        }
+    }
+}

@@ -193,6 +193,7 @@ fn created(event: &ApiEvent) -> i128 {
 mod tests {
     use settled_apimachinery::validation::is_dns1123_subdomain;
 
+    use super::super::object::testing::event;
     use super::*;
 
     fn at(minute: i64) -> Timestamp {
@@ -201,16 +202,6 @@ mod tests {
 
     fn all(capacity: usize) -> AllSeries {
         AllSeries::new(Reporter { controller: "example.com/buckets".to_owned(), instance: None }, capacity)
-    }
-
-    fn event(reason: &str, note: &str) -> Event {
-        Event {
-            type_: EventType::Warning,
-            reason: reason.to_owned(),
-            note: Some(note.to_owned()),
-            action: "Binding".to_owned(),
-            secondary: None,
-        }
     }
 
     fn bucket(resource_version: &str) -> ObjectReference {
