@@ -78,7 +78,8 @@ pub struct Config {
     /// What kubeconfigs call the cluster, its user and its context. Nothing: `settled`, and the user by its own name.
     pub name: Option<String>,
     /// Another clock than the machine's for the times in objects that requests write, for tests whose time does not pass by itself.
-    /// With it, a write is done before anything else is: tokio's paused time goes on whenever a task waits for another thread.
+    /// With it, a write is done before anything else is: tokio's paused time goes on whenever a task waits for another thread. In a thread that
+    /// has entered a [`settled_aside::Thread`], other tasks run while that does parts of the write, in an order that is always the same.
     pub clock: Option<Clock>,
     /// What UIDs, generated names and allocated ports follow from, for tests that repeat them. Nothing: they are random.
     pub seed: Option<u64>,
@@ -228,7 +229,7 @@ fn api(config: &Config, store: Store, catalog: Catalog, lifecycle: Lifecycle) ->
     if tokens.audiences().is_empty() {
         tokens = tokens.for_audiences(vec![AUDIENCE.to_owned()]);
     }
-    let workers = if config.clock.is_some() { Workers::none() } else { Workers::new() };
+    let workers = if config.clock.is_some() { Workers::None } else { Workers::new() };
     let state = Arc::new(State::new(
         store,
         stored_as("", "namespaces").map_err(ApiError::internal)?,

@@ -1,5 +1,6 @@
 //! Projections: selection of the fields of an object.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kstatus::Node;
@@ -49,7 +50,7 @@ enum Kept {
 
 /// Paths, by their keys.
 #[derive(Clone, Debug, Default)]
-struct Tree {
+pub(crate) struct Tree {
     /// End of a path.
     ends: bool,
     /// For an exclusion of a whole subtree: the fields in it that are kept.
@@ -111,10 +112,6 @@ impl Projection {
         Self::without(["metadata.managedFields"])
     }
 
-    pub(crate) fn keeps_all(&self) -> bool {
-        matches!(self.0, Kept::All)
-    }
-
     /// The JSON of an object's projection.
     #[must_use]
     pub fn apply(&self, object: &ObjectView<'_>) -> Vec<u8> {
@@ -124,10 +121,49 @@ impl Projection {
     }
 
     pub(crate) fn write(&self, object: Node<'_>, json: &mut Vec<u8>) {
+        write(object, self.selection(), json);
+    }
+
+    /// What is kept of a whole object.
+    pub(crate) fn selection(&self) -> Selection<'_> {
         match &self.0 {
-            Kept::All => write_value(object, json),
-            Kept::Only(tree) => write_only(object, tree, json),
-            Kept::Without(tree) => write_without(object, tree, json),
+            Kept::All => Selection::All,
+            Kept::Only(tree) => Selection::only(tree),
+            Kept::Without(tree) => Selection::without(tree),
+        }
+    }
+}
+
+/// What is kept of a value. Of a list, it is the same for all elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Selection<'t> {
+    All,
+    Only(&'t Tree),
+    Without(&'t Tree),
+}
+
+impl<'t> Selection<'t> {
+    fn only(tree: &'t Tree) -> Self {
+        if tree.ends { Self::All } else { Self::Only(tree) }
+    }
+
+    fn without(tree: &'t Tree) -> Self {
+        match &tree.spared {
+            Some(spared) => Self::only(spared),
+            None => Self::Without(tree),
+        }
+    }
+
+    /// What is kept of a member, if it is kept. Its name is asked for if that depends on it.
+    pub(crate) fn member<'k>(self, name: impl FnOnce() -> Cow<'k, str>) -> Option<Self> {
+        match self {
+            Self::All => Some(Self::All),
+            Self::Only(tree) => tree.below.get(&*name()).map(Self::only),
+            Self::Without(tree) => match tree.below.get(&*name()) {
+                Some(below) if below.ends && below.spared.is_none() => None,
+                Some(below) => Some(Self::without(below)),
+                None => Some(Self::All),
+            },
         }
     }
 }
@@ -172,53 +208,26 @@ fn write_key(key: &str, first: &mut bool, json: &mut Vec<u8>) {
     json.push(b':');
 }
 
-fn write_only(value: Node<'_>, tree: &Tree, json: &mut Vec<u8>) {
-    if tree.ends {
-        return write_value(value, json);
-    }
-    write_children(value, json, write_only, |key| tree.below.get(key).map(Some), tree);
-}
-
-fn write_without(value: Node<'_>, tree: &Tree, json: &mut Vec<u8>) {
-    if let Some(spared) = &tree.spared {
-        return write_only(value, spared, json);
-    }
-    let below = |key: &str| match tree.below.get(key) {
-        Some(below) if below.ends && below.spared.is_none() => None,
-        below => Some(below),
-    };
-    write_children(value, json, write_without, below, tree);
-}
-
-/// Writes a map or a list. `below` returns the selection of a member: all of it, or a subtree.
-fn write_children<'t>(
-    value: Node<'_>,
-    json: &mut Vec<u8>,
-    write: fn(Node<'_>, &Tree, &mut Vec<u8>),
-    below: impl Fn(&str) -> Option<Option<&'t Tree>>,
-    tree: &Tree,
-) {
+fn write(value: Node<'_>, selection: Selection<'_>, json: &mut Vec<u8>) {
     let mut first = true;
-    match value.kind() {
-        kstatus::NodeKind::Map => {
+    match (selection, value.kind()) {
+        (Selection::All, _) => write_value(value, json),
+        (_, kstatus::NodeKind::Map) => {
             json.push(b'{');
             for (key, value) in value.members() {
-                let Some(below) = below(&key) else { continue };
+                let Some(below) = selection.member(|| Cow::Borrowed(&*key)) else { continue };
                 write_key(&key, &mut first, json);
-                match below {
-                    Some(tree) => write(value, tree, json),
-                    None => write_value(value, json),
-                }
+                write(value, below, json);
             }
             json.push(b'}');
         }
-        kstatus::NodeKind::List => {
+        (_, kstatus::NodeKind::List) => {
             json.push(b'[');
             for element in value.elements() {
                 if !std::mem::take(&mut first) {
                     json.push(b',');
                 }
-                write(element, tree, json);
+                write(element, selection, json);
             }
             json.push(b']');
         }
@@ -252,6 +261,9 @@ mod tests {
         let [from_bytes, from_value] =
             [from_bytes, from_value].map(|json| serde_json::from_slice::<Value>(&json).unwrap());
         assert_eq!(from_bytes, from_value);
+        let view = ObjectView::parse(bytes.as_bytes()).unwrap();
+        let read: Value = crate::typed::selected_from_node(view.root(), projection.selection()).unwrap();
+        assert_eq!(read, from_bytes);
         from_bytes
     }
 

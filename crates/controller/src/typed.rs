@@ -15,6 +15,7 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Error, Value};
 
 use crate::ObjectView;
+use crate::projection::Selection;
 
 /// How deep values may be nested: reading recurses. As `serde_json`.
 const MAX_DEPTH: u8 = 128;
@@ -32,7 +33,15 @@ const MAX_DEPTH: u8 = 128;
 /// # Errors
 /// The value is not of this type, or is nested deeper than 128 levels; the path of the field is in the message.
 pub fn from_node<T: DeserializeOwned>(node: Node<'_>) -> Result<T, Error> {
-    T::deserialize(Reader { node, levels: MAX_DEPTH })
+    selected_from_node(node, Selection::All)
+}
+
+/// Reads a value of which some is left out.
+pub(crate) fn selected_from_node<'de, T: DeserializeOwned>(
+    node: Node<'de>,
+    selection: Selection<'de>,
+) -> Result<T, Error> {
+    T::deserialize(Reader { node, levels: MAX_DEPTH, selection })
 }
 
 /// Reads an object from text.
@@ -60,6 +69,8 @@ struct Reader<'de> {
     node: Node<'de>,
     /// How many levels there may be below it.
     levels: u8,
+    /// What is read of it.
+    selection: Selection<'de>,
 }
 
 impl<'de> Reader<'de> {
@@ -220,7 +231,8 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             Kind::List => {
                 let levels = self.inside()?;
                 let count = self.node.elements().count();
-                visitor.visit_seq(Items { elements: self.node.elements(), count, read: 0, levels })
+                let (elements, selection) = (self.node.elements(), self.selection);
+                visitor.visit_seq(Items { elements, count, read: 0, levels, selection })
             }
             _ => Err(self.unexpected(&visitor)),
         }
@@ -242,7 +254,8 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.node.kind() {
             Kind::Map => {
-                visitor.visit_map(Fields { entries: self.node.entries(), next: None, levels: self.inside()? })
+                let (entries, levels, selection) = (self.node.entries(), self.inside()?, self.selection);
+                visitor.visit_map(Fields { entries, next: None, levels, selection })
             }
             _ => Err(self.unexpected(&visitor)),
         }
@@ -266,10 +279,14 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         match self.text() {
             Some(text) => visitor.visit_enum(text.into_owned().into_deserializer()),
             None => {
-                let mut members = self.node.members();
+                let selection = self.selection;
+                let mut members = self.node.members().filter_map(|(name, node)| {
+                    let selection = selection.member(|| Cow::Borrowed(&*name))?;
+                    Some((name, node, selection))
+                });
                 match (members.next(), members.next()) {
-                    (Some((name, node)), None) => {
-                        let value = Self { node, levels: self.inside()? };
+                    (Some((name, node, selection)), None) => {
+                        let value = Self { node, levels: self.inside()?, selection };
                         visitor.visit_enum(Variant { name: name.into_owned(), value })
                     }
                     _ => Err(self.unexpected(&visitor)),
@@ -290,6 +307,7 @@ struct Items<'de> {
     count: usize,
     read: usize,
     levels: u8,
+    selection: Selection<'de>,
 }
 
 impl Items<'_> {
@@ -305,7 +323,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         let Some(element) = self.elements.next() else { return Ok(None) };
         self.read += 1;
-        match seed.deserialize(Reader { node: element, levels: self.levels }) {
+        match seed.deserialize(Reader { node: element, levels: self.levels, selection: self.selection }) {
             Ok(value) => Ok(Some(value)),
             Err(error) => Err(self.within(&error)),
         }
@@ -320,26 +338,32 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 struct Fields<'de> {
     entries: Entries<'de>,
     /// The member whose key was read.
-    next: Option<(Key<'de>, Node<'de>)>,
+    next: Option<(Key<'de>, Node<'de>, Selection<'de>)>,
     levels: u8,
+    selection: Selection<'de>,
 }
 
 impl<'de> Fields<'de> {
     fn key(&mut self) -> Option<Name<'de>> {
-        self.next = self.entries.next();
-        self.next.map(|(key, _)| Name(key))
+        self.next = loop {
+            let Some((key, node)) = self.entries.next() else { break None };
+            if let Some(selection) = self.selection.member(|| key.text()) {
+                break Some((key, node, selection));
+            }
+        };
+        self.next.map(|(key, ..)| Name(key))
     }
 
     fn value(&self) -> Result<Reader<'de>, Error> {
         match self.next {
-            Some((_, node)) => Ok(Reader { node, levels: self.levels }),
+            Some((_, node, selection)) => Ok(Reader { node, levels: self.levels, selection }),
             None => Err(Error::custom("a value is read before its key")),
         }
     }
 
     #[cold]
     fn within(&self, error: &Error) -> Error {
-        within(&self.next.map(|(key, _)| key.text()).unwrap_or_default(), error)
+        within(&self.next.map(|(key, ..)| key.text()).unwrap_or_default(), error)
     }
 }
 

@@ -229,7 +229,7 @@ pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
 }
 
 /// Writes entries, each with its fields as they stand in an object.
-fn put_entries(object: &mut Value, mut entries: Vec<(Entry, Value)>) {
+pub(crate) fn put_entries(object: &mut Value, mut entries: Vec<(Entry, Value)>) {
     entries.sort_by(|(left, _), (right, _)| left.sort_key().cmp(&right.sort_key()));
     let Some(object) = object.as_object_mut() else { return };
     if entries.is_empty() {

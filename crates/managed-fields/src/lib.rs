@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod created;
 mod entry;
 mod manager;
 mod openapi;

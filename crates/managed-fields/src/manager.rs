@@ -7,10 +7,13 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use settled_apimachinery::group_version::GroupVersionKind;
-use settled_apimachinery::unstructured::string;
+use settled_apimachinery::unstructured::{field, string};
 use settled_go as go;
 
-use crate::entry::{Entry, Managed, Operation, encode_managed_fields, print_manager, take_managed_fields};
+use crate::created::Created;
+use crate::entry::{
+    Entry, Managed, Operation, encode_managed_fields, print_manager, put_entries, take_managed_fields,
+};
 use crate::path::Path;
 use crate::set::{FieldFilter, FieldSet};
 use crate::typed::{Duplicates, ObjectType, TypedValue, ValidationErrors};
@@ -151,6 +154,7 @@ pub struct FieldManager<T> {
     empty: Option<Value>,
     filters: BTreeMap<String, FieldFilter>,
     max_update_managers: usize,
+    created: Created,
 }
 
 /// Converts whole objects by their `apiVersion`.
@@ -210,7 +214,7 @@ fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
 
 /// Whether an author wants to forget all managers: with an empty list, or a list of one empty entry.
 fn is_reset(object: &Value) -> bool {
-    match object.pointer("/metadata/managedFields").and_then(Value::as_array).map(Vec::as_slice) {
+    match field(field(object, "metadata"), "managedFields").as_array().map(Vec::as_slice) {
         Some([]) => true,
         Some([only]) => only.as_object().is_some_and(Map::is_empty),
         _ => false,
@@ -228,6 +232,7 @@ impl<T: ObjectTypes> FieldManager<T> {
             empty: None,
             filters: BTreeMap::new(),
             max_update_managers: 10,
+            created: Created::default(),
         }
     }
 
@@ -243,6 +248,7 @@ impl<T: ObjectTypes> FieldManager<T> {
     #[must_use]
     pub fn with_empty(mut self, empty: Value) -> Self {
         self.empty = Some(empty);
+        self.created = Created::default();
         self
     }
 
@@ -251,6 +257,7 @@ impl<T: ObjectTypes> FieldManager<T> {
     #[must_use]
     pub fn with_filter(mut self, api_version: impl Into<String>, filter: FieldFilter) -> Self {
         self.filters.insert(api_version.into(), filter);
+        self.created = Created::default();
         self
     }
 
@@ -275,15 +282,19 @@ impl<T: ObjectTypes> FieldManager<T> {
     }
 
     fn identifier(&self, manager: &str, operation: Operation) -> String {
-        let entry = Entry {
+        self.entry(manager, operation, None).identifier()
+    }
+
+    /// An entry of this version and subresource, without fields.
+    fn entry(&self, manager: &str, operation: Operation, time: Option<Timestamp>) -> Entry {
+        Entry {
             manager: if manager.is_empty() { "unknown" } else { manager }.to_owned(),
             operation,
             api_version: self.api_version.clone(),
-            time: None,
+            time,
             subresource: self.subresource.clone(),
             fields: FieldSet::new(),
-        };
-        entry.identifier()
+        }
     }
 
     /// An object in the version of this manager.
@@ -388,7 +399,7 @@ impl<T: ObjectTypes> FieldManager<T> {
     ) -> Result<(), ApplyError> {
         let is_reset = self.subresource.is_empty() && is_reset(new);
         let given = take_managed_fields(new);
-        let stored = live.pointer("/metadata/managedFields");
+        let stored = live.get("metadata").and_then(|metadata| metadata.get("managedFields"));
         let managed = if is_reset {
             Managed::default()
         } else if given.as_ref() == stored {
@@ -405,6 +416,21 @@ impl<T: ObjectTypes> FieldManager<T> {
         let managed = self.track_update(live, new, managed, manager, now)?;
         managed.encode(new);
         Ok(())
+    }
+
+    /// Completes an object that is created, as [`FieldManager::update`] of [`FieldManager::empty`] does, without copies. An object whose
+    /// fields cannot be tracked gets none.
+    pub fn create_in_place(&self, new: &mut Value, manager: &str, now: Timestamp) {
+        if new.get("metadata").and_then(|metadata| metadata.get("managedFields")).is_none() {
+            if let Some(fields) = self.created.find(new) {
+                let entry = self.entry(manager, Operation::Update, Some(now));
+                return put_entries(new, vec![(entry, fields)]);
+            }
+            // Then it has none.
+            let _untracked = self.update_in_place(&mut self.empty(), new, manager, now);
+            return self.created.learn(&self.empty(), new);
+        }
+        let _untracked = self.update_in_place(&mut self.empty(), new, manager, now);
     }
 
     /// As [`FieldManager::update`], but an object whose fields cannot be tracked is written without managed fields.
@@ -425,7 +451,7 @@ impl<T: ObjectTypes> FieldManager<T> {
         now: Timestamp,
     ) -> Result<Managed, ApplyError> {
         // An object that was created without tracking is tracked from its first apply on.
-        let exists = !live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().is_empty();
+        let exists = !string(field(live, "metadata"), "uid").is_empty();
         if managed.managers.is_empty() && exists {
             return Ok(managed);
         }

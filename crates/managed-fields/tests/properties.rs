@@ -1,11 +1,15 @@
 //! What holds for any schema, objects and operations.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use settled_managed_fields::{
-    Duplicates, FieldSet, Managers, ObjectType, Path, PathElement, SameVersion, TypedValue, Updater,
+    Atom, ConvertError, Duplicates, FieldManager, FieldSet, ListRelationship, ListType, Managers, MapType,
+    ObjectType, ObjectTypes, Path, PathElement, SameVersion, Scalar, Schema, StructField, TypeRef,
+    TypedValue, Untyped, Updater,
 };
 
 use crate::harness::generate;
@@ -121,4 +125,88 @@ fn to_apply_twice_is_to_apply_once() {
         }
     }
     assert!(applied > 500, "only {applied} were applied");
+}
+
+/// Types by hand, as the kinds of a schema have them.
+#[derive(Clone)]
+struct Typed(Arc<Schema>);
+
+impl ObjectTypes for Typed {
+    fn object_type(&self, _: &str, _: &str) -> Option<ObjectType> {
+        Some(ObjectType::named(self.0.clone(), "widget"))
+    }
+
+    fn convert(&self, object: &Value, _: &str) -> Result<Value, ConvertError> {
+        Ok(object.clone())
+    }
+}
+
+/// A kind whose `a` is a number, `b` a list by `a`, `c` a map, and `d` a set.
+fn typed() -> Typed {
+    let text = || TypeRef::inline(Atom::scalar(Scalar::String));
+    let list =
+        |element_type, relationship| TypeRef::inline(Atom::list(ListType { element_type, relationship }));
+    let item = TypeRef::inline(Atom::map(MapType::of(TypeRef::deduced())));
+    let spec = MapType::new([
+        ("a", StructField::from(TypeRef::inline(Atom::scalar(Scalar::Numeric)))),
+        ("b", list(item, ListRelationship::keyed(["a"])).into()),
+        ("c", TypeRef::inline(Atom::map(MapType::of(text()))).into()),
+        ("d", list(text(), ListRelationship::Set).into()),
+    ]);
+    let widget = MapType::new([
+        ("apiVersion", StructField::from(text())),
+        ("kind", text().into()),
+        ("metadata", TypeRef::deduced().into()),
+        ("spec", TypeRef::inline(Atom::map(spec)).into()),
+    ]);
+    Typed(Arc::new(Schema::new([("widget", Atom::map(widget))])))
+}
+
+/// Few values, so that many are alike.
+fn small_value() -> impl Strategy<Value = Value> {
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (0..3_u8).prop_map(Value::from),
+        Just(json!(1.0)),
+        "[xy]?".prop_map(Value::from),
+    ];
+    scalar.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map("[abcd]", inner, 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// Objects that are created one after the other have the fields that each would have alone.
+fn created_as_alone<T: ObjectTypes + Clone>(
+    manager: &FieldManager<T>,
+    specs: &[Value],
+) -> Result<(), TestCaseError> {
+    for (spec, second) in specs.iter().zip(1..) {
+        let now = Timestamp::from_second(second).unwrap();
+        let metadata = match second % 3 {
+            0 => json!({"name": "x", "labels": {"app": "x"}}),
+            _ => json!({"name": second.to_string()}),
+        };
+        let mut object = json!({"apiVersion": "v1", "kind": "Widget", "metadata": metadata, "spec": spec});
+        let alone = manager.clone().update_or_forget(&manager.empty(), &object, "us", now);
+        manager.create_in_place(&mut object, "us", now);
+        prop_assert_eq!(object, alone);
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn who_creates_many_objects_owns_the_fields_of_each(specs in prop::collection::vec(small_value(), 1..40)) {
+        let empty = json!({"apiVersion": "v1", "kind": "Widget", "metadata": {}, "spec": {"a": 0, "b": "", "c": {"a": null}}});
+        created_as_alone(&FieldManager::new(Untyped, "v1", "Widget"), &specs)?;
+        created_as_alone(&FieldManager::new(Untyped, "v1", "Widget").with_empty(empty.clone()), &specs)?;
+        created_as_alone(&FieldManager::new(typed(), "v1", "Widget"), &specs)?;
+        let specs: Vec<_> = specs.iter().map(|spec| json!({"a": spec["a"], "b": spec["b"], "c": spec["c"], "d": spec["d"]})).collect();
+        created_as_alone(&FieldManager::new(typed(), "v1", "Widget").with_empty(empty), &specs)?;
+    }
 }

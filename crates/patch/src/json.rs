@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::Value;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 use settled_go::json::{Scanner, SyntaxError, unquote};
 use settled_go::strconv::quote;
 
@@ -271,6 +272,130 @@ pub fn decode_strategic_patch(patch: &[u8]) -> Result<Decoded, PatchError> {
 }
 
 fn decode(patch: &[u8]) -> Result<Decoded, String> {
+    // Most patches are all right.
+    if let Ok(Plain(patch @ (Value::Object(_) | Value::Null))) = serde_json::from_slice(patch) {
+        return Ok(Decoded { patch, strict_errors: Vec::new() });
+    }
+    decode_closely(patch)
+}
+
+/// Decodes anything, with what there is to say about it.
+fn decode_closely(patch: &[u8]) -> Result<Decoded, String> {
     let Read { node, strict } = read(patch, Expected::Map)?;
     Ok(Decoded { patch: node.into_value(), strict_errors: strict })
+}
+
+/// A value of which there is nothing to say: its fields stand once, and its numbers are integers of 64 bits. It is the same to Go.
+struct Plain(Value);
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PlainVisitor).map(Self)
+    }
+}
+
+struct PlainVisitor;
+
+impl<'de> Visitor<'de> for PlainVisitor {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a plain value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        i64::try_from(value).map(Value::from).map_err(E::custom)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Plain(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(list.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some((name, Plain(value))) = fields.next_entry::<String, _>()? {
+            // With its feature `arbitrary_precision`, this is how `serde_json` passes on a number.
+            if name.starts_with("$serde_json::private::") {
+                return Err(A::Error::custom("a number"));
+            }
+            if map.insert(name, value).is_some() {
+                return Err(A::Error::custom("a field stands twice"));
+            }
+        }
+        Ok(map.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// JSON, and what is nearly so.
+    fn text() -> impl Strategy<Value = String> {
+        let scalar = prop_oneof![
+            Just("null".to_owned()),
+            Just("true".to_owned()),
+            any::<i64>().prop_map(|number| number.to_string()),
+            any::<u64>().prop_map(|number| number.to_string()),
+            any::<f64>().prop_map(|number| format!("{number:e}")),
+            prop::sample::select(vec!["-0", "1.0", "01", "1e400", "nul", "", "18446744073709551616"])
+                .prop_map(str::to_owned),
+            any::<String>().prop_map(|text| Value::from(text).to_string()),
+            prop::sample::select(vec![r#""\ud800""#, r#""\u0041\/""#, "\"\u{1}\"", r#""\ud83d\ude00""#])
+                .prop_map(str::to_owned),
+        ];
+        scalar.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[{}]", items.join(","))),
+                prop::collection::vec(("[ab\u{e9}]{0,2}", inner), 0..4).prop_map(|fields| {
+                    let fields: Vec<_> = fields
+                        .iter()
+                        .map(|(name, value)| format!(" {} : {value}", Value::from(name.as_str())))
+                        .collect();
+                    format!("{{{}}}", fields.join(","))
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn plain_patches_are_read_as_all_others(text in text()) {
+            prop_assert_eq!(decode(text.as_bytes()), decode_closely(text.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn patches_may_be_nested_deeper_than_plain_ones() {
+        let nested = format!("{}1{}", r#"{"a":"#.repeat(300), "}".repeat(300));
+        assert_eq!(decode(nested.as_bytes()), decode_closely(nested.as_bytes()));
+        assert_eq!(decode(b"\xff"), decode_closely(b"\xff"));
+        assert_eq!(decode(b"{\"a\":\"\xff\"}"), decode_closely(b"{\"a\":\"\xff\"}"));
+    }
 }

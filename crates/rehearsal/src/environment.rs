@@ -81,7 +81,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Starts a cluster, in a [`runtime`](crate::runtime) with virtual time.
+    /// Starts a cluster, in a [`Runtime`](crate::Runtime) with virtual time.
     ///
     /// # Errors
     /// The server or the simulation cannot be started.
@@ -153,5 +153,54 @@ impl Environment {
     #[must_use]
     pub const fn clock(&self) -> &Clock {
         &self.clock
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::{Api, ListParams, PostParams};
+    use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+    use serde_json::json;
+
+    use super::*;
+    use crate::Runtime;
+
+    /// All Pods, ReplicaSets and Events of a rollout, as they are stored.
+    fn play(runtime: &Runtime) -> String {
+        let options = Options { seed: 7, begin: Timestamp::UNIX_EPOCH, ..Options::default() };
+        runtime.block_on(async {
+            let environment = Environment::start(options).await.unwrap();
+            let api = |group, version, kind| {
+                let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+                Api::<DynamicObject>::namespaced_with(environment.client(), "default", &kind)
+            };
+            let template = json!({
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+            });
+            let spec =
+                json!({"replicas": 40, "selector": {"matchLabels": {"app": "web"}}, "template": template});
+            let deployment = json!({
+                "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec,
+            });
+            let deployment = serde_json::from_value(deployment).unwrap();
+            api("apps", "v1", "Deployment").create(&PostParams::default(), &deployment).await.unwrap();
+            tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+            let mut text = String::new();
+            for (group, kind) in [("", "Pod"), ("apps", "ReplicaSet"), ("", "Event")] {
+                let listed = api(group, "v1", kind).list(&ListParams::default()).await.unwrap();
+                text += &serde_json::to_string(&listed).unwrap();
+            }
+            text
+        })
+    }
+
+    #[test]
+    fn a_second_processor_changes_nothing() {
+        let alone = play(&Runtime::alone().unwrap());
+        assert!(alone.matches(r#""phase":"Running""#).count() == 40);
+        for _ in 0..3 {
+            assert!(play(&Runtime::new(Speed::Max).unwrap()) == alone);
+        }
     }
 }

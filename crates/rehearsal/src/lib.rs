@@ -19,5 +19,5 @@ pub use settled_simulator::scenario::{Scenario, ScenarioErrors};
 pub use settled_simulator::{
     Component, Components, Options as SimulatorOptions, Simulator, UnknownComponent,
 };
-pub use speed::{ParseSpeedError, Speed, runtime};
+pub use speed::{ParseSpeedError, Runtime, Speed};
 pub use validate::invalid;

@@ -4,7 +4,7 @@ use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 
 /// The step of paced time.
 const STEP: Duration = Duration::from_millis(20);
@@ -36,12 +36,37 @@ impl FromStr for Speed {
     }
 }
 
-/// A runtime of one thread with virtual time. [`Environment::start`](crate::Environment::start) keeps the pace.
-///
-/// # Errors
-/// The operating system refuses it.
-pub fn runtime(_: Speed) -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().start_paused(true).build()
+/// A runtime with virtual time. All happens in one thread, one thing after the other. If time is to pass as fast as possible, a second thread does
+/// parts that depend on nothing else. [`Environment::start`](crate::Environment::start) keeps the pace.
+#[derive(Debug)]
+pub struct Runtime {
+    tokio: tokio::runtime::Runtime,
+    thread: settled_aside::Thread,
+}
+
+impl Runtime {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The operating system refuses it.
+    pub fn new(speed: Speed) -> io::Result<Self> {
+        match speed {
+            Speed::Max => Ok(Self { thread: settled_aside::Thread::start()?, ..Self::alone()? }),
+            Speed::Times(_) => Self::alone(),
+        }
+    }
+
+    /// Without a second thread.
+    pub(crate) fn alone() -> io::Result<Self> {
+        let tokio = Builder::new_current_thread().enable_all().start_paused(true).build()?;
+        Ok(Self { tokio, thread: settled_aside::Thread::absent() })
+    }
+
+    /// Runs a future, and what it spawns meanwhile.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let _entered = self.thread.enter();
+        self.tokio.block_on(future)
+    }
 }
 
 /// Lets virtual time pass no faster than the speed says, from now on.

@@ -39,9 +39,9 @@ async fn poll_objects<D: Decode, I: Copy>(
         for (name, known) in names.iter().zip(&mut resource_versions) {
             match cluster.object(&scope.resource, scope.namespace.as_deref(), name).await {
                 Ok(bytes) => {
-                    let Some((item, resource_version)) = decoder.decode(&bytes, cluster.now()) else {
-                        continue;
-                    };
+                    let decoded = decoder.decode(&bytes, cluster.now());
+                    decoder.apply();
+                    let Some((item, resource_version)) = decoded else { continue };
                     if known.replace(resource_version) != Some(resource_version) || resource_version == 0 {
                         updates.push(Update::Put(item));
                         pause = Duration::from_millis(500);

@@ -16,6 +16,7 @@ use std::time::Duration;
 use http::Method;
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
+use settled_aside::{aside, back};
 use settled_manifest::ListItems;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
@@ -60,6 +61,10 @@ pub trait Decode: Send + Sync {
 
     /// A bookmark: all changes up to this resourceVersion were decoded.
     fn bookmark(&self, _resource_version: &str) {}
+
+    /// All that has arrived so far was decoded. What changes what others look at belongs here: with a [`settled_aside::Thread`], the rest is done by
+    /// that thread.
+    fn apply(&self) {}
 }
 
 impl<D: Decode + ?Sized> Decode for Arc<D> {
@@ -83,6 +88,10 @@ impl<D: Decode + ?Sized> Decode for Arc<D> {
 
     fn bookmark(&self, resource_version: &str) {
         (**self).bookmark(resource_version);
+    }
+
+    fn apply(&self) {
+        (**self).apply();
     }
 }
 
@@ -133,13 +142,16 @@ enum End {
 }
 
 /// Follows the objects of a scope until the receiver is dropped. `stream` names it in its messages, and spreads its requests in time.
-pub async fn follow<D: Decode, I: Copy + Into<u32>>(
+pub async fn follow<D, I>(
     cluster: Cluster,
     scope: Scope,
     decoder: D,
     stream: I,
     out: Sender<Message<I, D::Item>>,
-) {
+) where
+    D: Decode + 'static,
+    I: Copy + Into<u32> + Send + Sync + 'static,
+{
     let span = scope.span();
     let follower = Follower {
         cluster,
@@ -158,8 +170,9 @@ pub async fn follow<D: Decode, I: Copy + Into<u32>>(
         synced: false,
         objects: 0,
         events: 0,
+        now: Timestamp::UNIX_EPOCH,
     };
-    follower.run().instrument(span).await;
+    settled_aside::driven(follower.run().instrument(span)).await;
 }
 
 struct Follower<D: Decode, I> {
@@ -188,6 +201,8 @@ struct Follower<D: Decode, I> {
     objects: usize,
     /// How many events the present watch has sent.
     events: usize,
+    /// When what is decoded arrived.
+    now: Timestamp,
 }
 
 impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
@@ -358,6 +373,7 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
     fn restart(&mut self) {
         self.objects = 0;
         self.decoder.restarted();
+        self.decoder.apply();
         self.updates.push(Update::Restart);
     }
 
@@ -380,7 +396,7 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
     }
 
     fn decode(&mut self, object: &[u8], event: EventType) -> Option<(D::Item, u64)> {
-        let (resource, now) = (&self.scope.resource, self.cluster.now());
+        let (resource, now) = (&self.scope.resource, self.now);
         // Metadata alone has a type of its own.
         let object = match self.scope.metadata {
             true => object,
@@ -411,10 +427,15 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
                 let frame = frame.map_err(broken)?;
                 let Some(data) = frame.data_ref() else { continue };
                 self.cluster.count_bytes(data.len());
+                self.now = self.cluster.now();
+                aside().await;
                 let each = |item: &[u8]| {
                     self.put(item);
                 };
-                items.push(data, each).map_err(RequestError::answer)?;
+                let pushed = items.push(data, each);
+                back().await;
+                self.decoder.apply();
+                pushed.map_err(RequestError::answer)?;
                 if !self.flush().await {
                     return Ok(End::ReceiverDropped);
                 }
@@ -426,6 +447,7 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
             self.succeeded();
             if head.metadata.continue_.is_empty() {
                 self.decoder.synced(&head.metadata.resource_version);
+                self.decoder.apply();
                 self.resource_version = Some(head.metadata.resource_version);
                 self.complete();
                 return Ok(if self.flush().await { End::Closed } else { End::ReceiverDropped });
@@ -511,14 +533,17 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
                 },
             };
             self.cluster.count_bytes(data.len());
+            self.now = self.cluster.now();
             let mut end = None;
-            lines
-                .push(&data, |line| {
-                    if end.is_none() {
-                        end = self.line(line, &mut syncing);
-                    }
-                })
-                .map_err(RequestError::answer)?;
+            aside().await;
+            let pushed = lines.push(&data, |line| {
+                if end.is_none() {
+                    end = self.line(line, &mut syncing);
+                }
+            });
+            back().await;
+            self.decoder.apply();
+            pushed.map_err(RequestError::answer)?;
             if !self.flush().await {
                 return Ok(End::ReceiverDropped);
             }

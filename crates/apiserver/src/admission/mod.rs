@@ -29,6 +29,22 @@ use crate::state::identity::RBAC_GROUP;
 use quota::Charge;
 pub(crate) use quota::settle;
 
+/// Whether completing a write looks at the cluster: see [`mutate`].
+pub(crate) fn completes(definition: &Definition, part: Part) -> bool {
+    let (group, plural) = (definition.names.group.as_str(), definition.names.plural.as_str());
+    part == Part::Main && COMPLETED.contains(&(group, plural))
+}
+
+/// The kinds that [`mutate`] completes.
+const COMPLETED: &[(&str, &str)] = &[
+    ("", "pods"),
+    ("", "nodes"),
+    ("", "persistentvolumeclaims"),
+    ("", "persistentvolumes"),
+    ("storage.k8s.io", "volumeattributesclasses"),
+    ("networking.k8s.io", "ingresses"),
+];
+
 /// Completes a write before it is checked. `old`: it is an update.
 pub(crate) async fn mutate(
     state: &State,
@@ -38,7 +54,7 @@ pub(crate) async fn mutate(
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
     let definition = target.definition;
-    if part != Part::Main {
+    if !completes(definition, part) {
         return Ok(());
     }
     match (definition.names.group.as_str(), definition.names.plural.as_str()) {

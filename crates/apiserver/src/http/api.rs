@@ -156,7 +156,12 @@ impl Api {
         let budget = self.gate.budget();
         let _cancel = CancelOnDrop(&budget);
         let ResourceRequest { info, query, headers, ref body } = request;
-        if self.workers.is_some() && weight::is_heavy(&self.state, info, query, headers, body) {
+        let by_workers = match &self.workers {
+            // What reads has no part that is done aside.
+            Workers::None => settled_aside::is_entered() && info.is_mutating(),
+            Workers::Threads(_) => weight::is_heavy(&self.state, info, query, headers, body),
+        };
+        if by_workers {
             return self.resource_by_workers(call, request, stop, &budget).await;
         }
         let work = pin!(answer_resource(&self.state, call, &request, stop));

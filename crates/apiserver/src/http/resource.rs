@@ -7,6 +7,7 @@ use http::Response;
 use http::header::{self, HeaderValue};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use settled_aside::{aside, back};
 
 use crate::auth::reviews;
 use crate::error::ApiError;
@@ -357,7 +358,12 @@ async fn answer_create(
     let shape = Shape::new(request, Endpoint::Resource, call.now)?;
     let options = WriteOptions::parse(request.query, "CreateOptions", false)?;
     let definition = target.definition;
+    let begun = create::Begun::new(state, target);
+    aside().await;
     let mut body = incoming::object(call, request, definition, &options)?;
+    if definition.model.is_review() || !request.info.subresource.is_empty() {
+        back().await;
+    }
     if definition.model.is_review() {
         // Questions have owners of their fields as well, as upstream has it.
         let manager = definition.field_manager(Part::Main);
@@ -372,7 +378,7 @@ async fn answer_create(
     }
     let name = meta(&body, "name").to_owned();
     let target = Target { name: &name, ..*target };
-    let outcome = create::create_decoded(state, call, &target, body, &options).await?;
+    let outcome = create::create_decoded(state, call, &target, begun, body, &options).await?;
     answer_written(201, &shape, definition, outcome.written)
 }
 
@@ -385,7 +391,9 @@ async fn answer_update(
     let shape = Shape::new(request, Endpoint::Resource, call.now)?;
     let options = WriteOptions::parse(request.query, "UpdateOptions", false)?;
     let part = Part::of_subresource(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
+    aside().await;
     let body = incoming::object(call, request, target.definition, &options)?;
+    back().await;
     let outcome = update::update(state, call, target, part, Change::Replace(&body), &options).await?;
     if part == Part::Scale {
         return answer_scale(&shape, target.definition, outcome);

@@ -20,9 +20,11 @@ const RESERVE: usize = 8;
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The threads.
-pub(crate) struct Workers {
-    /// None: all is done where it is asked for.
-    threads: Option<Fair>,
+pub(crate) enum Workers {
+    /// None: all is done where it is asked for, or aside.
+    None,
+    /// For whole requests that need much processor time.
+    Threads(Fair),
 }
 
 /// Why there is no result.
@@ -73,17 +75,7 @@ impl Workers {
 
     fn of(threads: usize) -> Self {
         let share = Share { seats: threads, per_user: threads, reserve: RESERVE, queue: usize::MAX };
-        Self { threads: Some(Fair::new(share)) }
-    }
-
-    /// No threads: for time that stands still while the server works.
-    pub(crate) const fn none() -> Self {
-        Self { threads: None }
-    }
-
-    /// Are there any?
-    pub(crate) const fn is_some(&self) -> bool {
-        self.threads.is_some()
+        Self::Threads(Fair::new(share))
     }
 
     /// Does the work of a user on the threads. When the caller drops this, the budget ends what runs.
@@ -97,7 +89,10 @@ impl Workers {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, WorkError> {
         let work = metered(budget, Box::pin(work));
-        let Some(threads) = &self.threads else { return Ok(work.await) };
+        let threads = match self {
+            Self::None => return Ok(settled_aside::driven(work).await),
+            Self::Threads(threads) => threads,
+        };
         let woken = Arc::new(Woken(Notify::new()));
         let mut parked = Parked(Some(Box::pin(work)));
         loop {
@@ -204,8 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn users_take_turns_at_each_poll() {
-        let workers =
-            Workers { threads: Some(Fair::new(Share { seats: 1, per_user: 1, reserve: 0, queue: 9 })) };
+        let workers = Workers::Threads(Fair::new(Share { seats: 1, per_user: 1, reserve: 0, queue: 9 }));
         let order = Arc::new(Mutex::new(Vec::new()));
         let work = |user: &'static str| {
             let order = order.clone();

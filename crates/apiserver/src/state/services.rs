@@ -11,6 +11,7 @@ use settled_store::{Entry, Resource, Scope, Store, Watch};
 
 use crate::error::{ApiError, Cause};
 use crate::kinds::core::service::validation::{self, is_reachable, validate_addresses};
+use crate::kinds::definition::Definition;
 use crate::metadata::invalid;
 use crate::object::{member_mut, text};
 use crate::state::call::Target;
@@ -252,6 +253,11 @@ fn claimed(service: &Value) -> BTreeSet<Claim> {
 }
 
 impl Claims {
+    /// Whether objects of a kind need any: those of Services do.
+    pub(crate) fn has(definition: &Definition) -> bool {
+        definition.is("", "services")
+    }
+
     /// Gives a Service what it needs and does not say. Other kinds need nothing.
     ///
     /// Nobody else gets the same while the reservation lives, which must be until the Service is stored.
@@ -262,7 +268,7 @@ impl Claims {
         service: &mut Value,
         old: Option<&Value>,
     ) -> Result<Option<Reservation<'_>>, ApiError> {
-        if !target.definition.is("", "services") {
+        if !Self::has(target.definition) {
             return Ok(None);
         }
         if let Some(old) = old {

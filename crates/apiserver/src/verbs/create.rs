@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use settled_aside::{aside, back};
 use settled_store::{Entry, Expect, Write, WriteError};
+use uuid::Uuid;
 
 use crate::admission;
 use crate::auth::Attributes;
@@ -18,12 +20,13 @@ use crate::options::WriteOptions;
 use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::state::random::Random;
+use crate::state::services::Claims;
 use crate::verbs::change::check_namespace_of;
 use crate::verbs::prepare::prepare_for_create;
 use crate::verbs::unenforced;
 use crate::verbs::write::{
-    Origin, Outcome, Written, as_if_stored, check_namespace, decode, finish_decoding, refuse, stored,
-    wipe_system_fields,
+    Namespace, Origin, Outcome, Written, as_if_stored, check_namespace, decode, finish_decoding, refuse,
+    stored, wipe_system_fields,
 };
 
 /// How many names are made up before giving up.
@@ -38,9 +41,22 @@ pub(super) enum Way {
     Update(Part),
 }
 
-fn fill_system_fields(object: &mut Value, random: &Random, call: &Call<'_>) {
+/// What a create takes from the server before its object is looked at.
+pub(crate) struct Begun {
+    uid: Option<Uuid>,
+    namespace: Namespace,
+}
+
+impl Begun {
+    /// Begins to create an object.
+    pub(crate) fn new(state: &State, target: &Target<'_>) -> Self {
+        Self { uid: Some(state.random.uuid()), namespace: Namespace::find(state, target) }
+    }
+}
+
+fn fill_system_fields(object: &mut Value, uid: Uuid, call: &Call<'_>) {
     let metadata = metadata_mut(object);
-    metadata.insert("uid".to_owned(), random.uuid().to_string().into());
+    metadata.insert("uid".to_owned(), uid.to_string().into());
     metadata.insert("creationTimestamp".to_owned(), object::time(call.now));
 }
 
@@ -70,7 +86,7 @@ pub(crate) async fn create(
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     decode(call, target.definition, &mut object, options)?;
-    create_decoded(state, call, target, object, options).await
+    create_decoded(state, call, target, Begun::new(state, target), object, options).await
 }
 
 /// As [`create`], of an object that was read as one of its kind.
@@ -78,10 +94,11 @@ pub(crate) async fn create_decoded(
     state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
+    begun: Begun,
     object: Value,
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
-    create_part(state, call, target, Part::Main, Way::Post, object, options).await
+    create_part(state, call, target, Part::Main, Way::Post, begun, object, options).await
 }
 
 /// As [`create_decoded`], by a write to a part of the object.
@@ -91,19 +108,19 @@ pub(super) async fn create_part(
     target: &Target<'_>,
     part: Part,
     way: Way,
+    begun: Begun,
     mut object: Value,
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     let definition = target.definition;
+    aside().await;
     finish_decoding(call, definition, &mut object, Origin::Sent);
     wipe_system_fields(&mut object);
     check_namespace_of(target, &mut object)?;
-    check_namespace(state, target)?;
+    begun.namespace.check(target)?;
     let manager = options.manager(call.user_agent);
-    // What cannot be tracked has no managers.
-    let tracker = definition.field_manager(part);
-    let _untracked = tracker.update_in_place(&mut tracker.empty(), &mut object, &manager, call.now);
-    create_complete(state, call, target, way, object, options).await
+    definition.field_manager(part).create_in_place(&mut object, &manager, call.now);
+    create_complete(state, call, target, way, begun, object, options).await
 }
 
 /// The part of a create after the managed fields.
@@ -112,16 +129,21 @@ pub(super) async fn create_complete(
     call: &mut Call<'_>,
     target: &Target<'_>,
     way: Way,
+    mut begun: Begun,
     mut object: Value,
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     let definition = target.definition;
     let generate = meta(&object, "name").is_empty() && !meta(&object, "generateName").is_empty();
+    if generate || admission::completes(definition, Part::Main) || Claims::has(definition) {
+        back().await;
+    }
     admission::mutate(state, target, Part::Main, &mut object, None).await?;
     let mut attempts = 0;
     loop {
         attempts += 1;
-        fill_system_fields(&mut object, &state.random, call);
+        let uid = begun.uid.take().unwrap_or_else(|| state.random.uuid());
+        fill_system_fields(&mut object, uid, call);
         if generate {
             let name = generated_name(meta(&object, "generateName"), &state.random);
             metadata_mut(&mut object).insert("name".to_owned(), name.into());
@@ -129,6 +151,7 @@ pub(super) async fn create_complete(
         prepare_for_create(definition, &mut object, &call.user);
         // As upstream, before the object is checked.
         let _until_stored = state.claims.allocate(&state.store, target, &mut object, None)?;
+        aside().await;
         definition.model.set_zero_values(&mut object);
         let mut warnings = Vec::new();
         let causes = validation::validate_create(definition, &object, &mut warnings);
@@ -145,8 +168,13 @@ pub(super) async fn create_complete(
         if !options.dry_run {
             metadata_mut(&mut object).remove("resourceVersion");
         }
+        let to_store = (!options.dry_run).then(|| {
+            let to_store = definition.model.to_stored(&object);
+            (object::encode(&to_store), Info::new(definition, &to_store))
+        });
         // Half of an object must never be stored.
         check_budget()?;
+        back().await;
         if let Way::Update(part) = way {
             authorize_create(state, call, target, part)?;
         }
@@ -165,20 +193,15 @@ pub(super) async fn create_complete(
         let target = Target { name: &name, ..*target };
         let key = target.key()?;
         let exists = |current: Option<&Arc<Entry>>| already_exists(&target, current, generate);
-        if options.dry_run {
+        let Some((bytes, info)) = to_store else {
             return match state.store.get(&key) {
                 Some(current) => Err(exists(Some(&current))),
                 None => {
                     Ok(Outcome { written: Written::Object(as_if_stored(definition, object)), created: true })
                 }
             };
-        }
-        let write = {
-            let to_store = definition.model.to_stored(&object);
-            let info = Info::new(definition, &to_store);
-            Write::create(key, object::encode(&to_store)).with_attachment(info)
         };
-        let written = state.store.write(write).await;
+        let written = state.store.write(Write::create(key, bytes).with_attachment(info)).await;
         admission::settle(state, charge, written.is_ok()).await;
         match written {
             Ok(event) => {

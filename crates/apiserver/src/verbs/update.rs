@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use settled_aside::{aside, back, discard};
 use settled_go as go;
 use settled_store::{Entry, Expect, Write, WriteError};
 
@@ -20,8 +21,9 @@ use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
 use crate::options::{FieldValidation, WriteOptions};
 use crate::state::State;
 use crate::state::call::{Call, Target};
+use crate::state::services::Claims;
 use crate::verbs::change::{Change, apply_failed, check_place};
-use crate::verbs::create::{Way, create_complete, create_part};
+use crate::verbs::create::{Begun, Way, create_complete, create_part};
 use crate::verbs::patching::{Configuration, Patch, Patched};
 use crate::verbs::prepare::prepare_for_update;
 use crate::verbs::strict::check_type;
@@ -56,6 +58,7 @@ pub(crate) async fn update(
             return create_by_update(state, call, target, part, change, options).await;
         };
         definition.check_readable(&entry)?;
+        aside().await;
         let mut old = definition.read(&entry);
         let mut new = changed(call, target, part, &change, &mut old, options)?;
         let revision = revision_of(&new)?;
@@ -70,6 +73,9 @@ pub(crate) async fn update(
             return Err(target.modified());
         }
         object::set_resource_version(&mut new, current);
+        if admission::completes(definition, part) || (part == Part::Main && Claims::has(definition)) {
+            back().await;
+        }
         admission::mutate(state, target, part, &mut new, Some(&old)).await?;
         let context = UpdateContext { part, now: call.now, gates: &state.lifecycle.gates };
         prepare_for_update(definition, &mut new, &old, &context);
@@ -87,10 +93,6 @@ pub(crate) async fn update(
         (definition.model.strategy().canonicalize)(&mut new);
         metadata::normalize(&mut new);
         keep_times_of_managers(&mut new, &old);
-        // Half of an object must never be stored.
-        check_budget()?;
-        let charge = admission::admit(state, call, target, part, &new, Some(&old), options.dry_run).await?;
-
         let finished = is_terminating(&old)
             && finalizers(&new).is_empty()
             && (definition.model.strategy().may_be_removed)(&new)
@@ -98,6 +100,17 @@ pub(crate) async fn update(
                 .and_then(|metadata| metadata.get("deletionGracePeriodSeconds"))
                 .and_then(Value::as_i64)
                 .is_none_or(|grace| grace == 0);
+        let is_stored = !finished && !options.dry_run;
+        let to_store = is_stored.then(|| {
+            let to_store = definition.model.to_stored(&new);
+            let bytes = object::encode(&to_store);
+            let is_new = *bytes != **entry.value();
+            (bytes, is_new.then(|| Info::new(definition, &to_store)))
+        });
+        // Half of an object must never be stored.
+        check_budget()?;
+        back().await;
+        let charge = admission::admit(state, call, target, part, &new, Some(&old), options.dry_run).await?;
         if !finished && let Err(error) = definition.check_storable() {
             admission::settle(state, charge, false).await;
             return Err(error);
@@ -114,23 +127,20 @@ pub(crate) async fn update(
             return Ok(Outcome { written: Written::Object(shown), created: false });
         }
         let expect = Expect::Revision(entry.mod_revision());
-        let to_store = definition.model.to_stored(&new);
-        let bytes = object::encode(&to_store);
-        let write = if finished {
-            Write::delete(key.clone(), expect)
-        } else if *bytes == **entry.value() {
-            drop(to_store);
-            if let Change::Apply(config) = &change
-                && call.warnings.len() == given_warnings
-            {
-                remember_noop(target, part, config, &entry, options);
+        let write = match to_store {
+            None => Write::delete(key.clone(), expect),
+            Some((bytes, Some(info))) => {
+                Write::update(key.clone(), entry.mod_revision(), bytes).with_attachment(info)
             }
-            return Ok(Outcome { written: Written::Stored(entry), created: false });
-        } else {
-            let info = Info::new(definition, &to_store);
-            Write::update(key.clone(), entry.mod_revision(), bytes).with_attachment(info)
+            Some((_, None)) => {
+                if let Change::Apply(config) = &change
+                    && call.warnings.len() == given_warnings
+                {
+                    remember_noop(target, part, config, &entry, options);
+                }
+                return Ok(Outcome { written: Written::Stored(entry), created: false });
+            }
         };
-        drop(to_store);
         let written = state.store.write(write).await;
         admission::settle(state, charge, written.is_ok()).await;
         match written {
@@ -138,6 +148,7 @@ pub(crate) async fn update(
                 if !finished && !call.internal {
                     unenforced::report(state, target, &new, Some(&old));
                 }
+                discard(old);
                 return Ok(Outcome { written: stored(definition, event.entry(), new), created: false });
             }
             Err(WriteError::Conflict { current: None }) if finished => {
@@ -310,7 +321,8 @@ async fn create_by_update(
             check_place(target, &mut new)?;
             // Upstream does not look at it on this way.
             metadata_mut(&mut new).remove("resourceVersion");
-            create_part(state, call, target, part, Way::Update(part), new, options).await
+            create_part(state, call, target, part, Way::Update(part), Begun::new(state, target), new, options)
+                .await
         }
         Change::Apply(config) => {
             let manager = definition.field_manager(part);
@@ -330,7 +342,16 @@ async fn create_by_update(
             check_namespace(state, target)?;
             wipe_system_fields(&mut object);
             metadata_mut(&mut object).remove("resourceVersion");
-            create_complete(state, call, target, Way::Update(part), object, options).await
+            create_complete(
+                state,
+                call,
+                target,
+                Way::Update(part),
+                Begun::new(state, target),
+                object,
+                options,
+            )
+            .await
         }
         _ => Err(target.not_found()),
     }

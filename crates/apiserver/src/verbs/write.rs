@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use settled_aside::discard;
 use settled_store::Entry;
 
 use crate::error::{ApiError, Cause, GroupResource};
@@ -54,14 +55,44 @@ pub(super) fn complete(
 
 /// The namespace must be there and not on its way out.
 pub(super) fn check_namespace(state: &State, target: &Target<'_>) -> Result<(), ApiError> {
-    if !target.definition.namespaced {
-        return Ok(());
+    Namespace::find(state, target).check(target)
+}
+
+/// Whether a namespace takes new objects.
+#[derive(Clone, Copy)]
+pub(super) enum Namespace {
+    /// It does, or none is needed.
+    Active,
+    /// There is none.
+    Missing,
+    /// It is being deleted.
+    Terminating,
+}
+
+impl Namespace {
+    /// Looks at the namespace of an object.
+    pub(super) fn find(state: &State, target: &Target<'_>) -> Self {
+        if !target.definition.namespaced {
+            return Self::Active;
+        }
+        let key = settled_store::Key::new(&state.namespaces, "", target.namespace);
+        match key.ok().and_then(|key| state.store.get(&key)) {
+            None => Self::Missing,
+            Some(namespace) if index::is_terminating(&namespace) => Self::Terminating,
+            Some(_) => Self::Active,
+        }
     }
-    let namespaces = GroupResource { group: "", resource: "namespaces" };
-    let gone = || ApiError::not_found(namespaces, target.namespace);
-    let key = settled_store::Key::new(&state.namespaces, "", target.namespace).map_err(|_| gone())?;
-    let namespace = state.store.get(&key).ok_or_else(gone)?;
-    if index::is_terminating(&namespace) {
+
+    /// Requires that it takes an object.
+    pub(super) fn check(self, target: &Target<'_>) -> Result<(), ApiError> {
+        match self {
+            Self::Active => return Ok(()),
+            Self::Missing => {
+                let namespaces = GroupResource { group: "", resource: "namespaces" };
+                return Err(ApiError::not_found(namespaces, target.namespace));
+            }
+            Self::Terminating => {}
+        }
         let why = format!(
             "unable to create new content in namespace {} because it is being terminated",
             target.namespace
@@ -72,9 +103,8 @@ pub(super) fn check_namespace(state: &State, target: &Target<'_>) -> Result<(), 
             "metadata.namespace",
         );
         let error = ApiError::forbidden(target.definition.group_resource(), target.name, &why);
-        return Err(error.because([cause]));
+        Err(error.because([cause]))
     }
-    Ok(())
 }
 
 /// Where an object comes from.
@@ -127,7 +157,10 @@ pub(super) fn stored(definition: &Definition, entry: Option<&Arc<Entry>>, mut ob
             object::set_resource_version(&mut object, entry.mod_revision().0);
             Written::Object(object)
         }
-        Some(entry) => Written::Stored(entry.clone()),
+        Some(entry) => {
+            discard(object);
+            Written::Stored(entry.clone())
+        }
         None => Written::Object(object),
     }
 }

@@ -1,10 +1,9 @@
 //! Decoding of objects into the store while a response is read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLockWriteGuard, Weak};
 
 use jiff::Timestamp;
-use kstatus::Node;
 use serde::de::{DeserializeOwned, Error as _};
 use settled_watch::stream::Decode;
 use tokio::sync::watch;
@@ -13,7 +12,7 @@ use super::changes::Change;
 use super::store::{NewEntry, Store};
 use super::{CacheStatus, Shared, count};
 use crate::object::{FieldPath, ObjectKey, ObjectView};
-use crate::predicate::{Compiled, Event, EventKind};
+use crate::predicate::{Compiled, Event, EventKind, Facts};
 use crate::projection::Projection;
 use crate::resource_version::ResourceVersion;
 use crate::typed;
@@ -59,11 +58,7 @@ impl<T: DeserializeOwned> Rules<T> {
     }
 
     fn project(&self, object: &ObjectView<'_>) -> Result<T, serde_json::Error> {
-        if self.projection.keeps_all() {
-            return typed::from_node(object.root());
-        }
-        // What a projection writes is one checked value.
-        typed::from_node(Node::Text(&self.projection.apply(object)))
+        typed::selected_from_node(object.root(), self.projection.selection())
     }
 
     /// Index values of an object.
@@ -102,11 +97,82 @@ pub(super) struct Decoder<T> {
     shared: Arc<Shared<T>>,
     /// Whether an initial list or a relist is in progress.
     syncing: AtomicBool,
+    /// What was decoded and is not applied yet.
+    decoded: Mutex<Vec<Decoded<T>>>,
+}
+
+/// What is to happen to the store.
+enum Decoded<T> {
+    Put(Box<Object<T>>),
+    /// An object is gone, or does not match.
+    Remove {
+        namespace: Box<str>,
+        name: Box<str>,
+        version: ResourceVersion,
+    },
+    Restarted,
+    Synced(ResourceVersion),
+    Bookmark(ResourceVersion),
+}
+
+/// An object that is to be stored.
+struct Object<T> {
+    namespace: Box<str>,
+    name: Box<str>,
+    version: ResourceVersion,
+    value: T,
+    facts: Option<Facts>,
+    keys: Vec<(usize, String)>,
 }
 
 impl<T> Decoder<T> {
     pub(super) fn new(shared: Arc<Shared<T>>) -> Self {
-        Self { shared, syncing: AtomicBool::new(true) }
+        Self { shared, syncing: AtomicBool::new(true), decoded: Mutex::default() }
+    }
+
+    fn push(&self, decoded: Decoded<T>) {
+        self.decoded.lock().unwrap_or_else(PoisonError::into_inner).push(decoded);
+    }
+
+    fn push_removed(&self, object: &ObjectView<'_>, version: ResourceVersion) {
+        let (namespace, name) = (object.namespace().into(), object.name().into());
+        self.push(Decoded::Remove { namespace, name, version });
+    }
+
+    fn apply_one(&self, decoded: Decoded<T>) {
+        let shared = &self.shared;
+        match decoded {
+            Decoded::Put(object) => {
+                let Object { namespace, name, version, value, facts, keys } = *object;
+                let new = NewEntry {
+                    namespace: &namespace,
+                    name: &name,
+                    version: version.clone(),
+                    value,
+                    facts,
+                    keys,
+                };
+                // A relist may show several missed writes as one change.
+                let is_consecutive = !self.syncing.load(Ordering::Relaxed);
+                shared.put(&mut self.store(), new, is_consecutive);
+                self.advance(version);
+            }
+            Decoded::Remove { namespace, name, version } => {
+                shared.remove_named(&mut self.store(), &namespace, &name, &version);
+                self.advance(version);
+            }
+            Decoded::Restarted => {
+                self.syncing.store(true, Ordering::Relaxed);
+                self.store().begin_list();
+            }
+            Decoded::Synced(version) => {
+                shared.end_list(&mut self.store());
+                self.syncing.store(false, Ordering::Relaxed);
+                self.advance(version);
+                shared.ready.send_replace(true);
+            }
+            Decoded::Bookmark(version) => self.advance(version),
+        }
     }
 
     fn store(&self) -> RwLockWriteGuard<'_, Store<T>> {
@@ -129,10 +195,6 @@ impl<T> Shared<T> {
             let reader = Weak::upgrade(reader);
             reader.inspect(|reader| reader.push(change.clone())).is_some()
         });
-    }
-
-    fn remove(&self, store: &mut Store<T>, object: &ObjectView<'_>, version: &ResourceVersion) {
-        self.remove_named(store, &object.namespace(), &object.name(), version);
     }
 
     /// Removes an object, and reports it as deleted.
@@ -180,8 +242,8 @@ impl<T> Shared<T> {
 }
 
 impl<T: DeserializeOwned + Send + Sync> Decoder<T> {
-    /// Stores an object if it matches.
-    fn keep(&self, object: &ObjectView<'_>, version: &ResourceVersion) {
+    /// An object that matches is to be stored.
+    fn keep(&self, object: &ObjectView<'_>, version: ResourceVersion) {
         let (shared, rules) = (&*self.shared, &self.shared.rules);
         let value = match rules.project(object) {
             Ok(value) => value,
@@ -190,22 +252,18 @@ impl<T: DeserializeOwned + Send + Sync> Decoder<T> {
                 let key = ObjectKey::from(object);
                 let kind = shared.source.as_ref().map(|source| &source.scope.resource.kind);
                 tracing::warn!(kind = kind.map(|kind| &**kind), %key, %error, "cannot decode object; omitted from the cache");
-                return shared.remove(&mut self.store(), object, version);
+                return self.push_removed(object, version);
             }
         };
         let keys = rules.keys(object, &value);
         let facts = rules.events.as_ref().map(|events| events.facts(object));
-        let (namespace, name) = (object.namespace(), object.name());
-        let new =
-            NewEntry { namespace: &namespace, name: &name, version: version.clone(), value, facts, keys };
-        // A relist may show several missed writes as one change.
-        let is_consecutive = !self.syncing.load(Ordering::Relaxed);
-        shared.put(&mut self.store(), new, is_consecutive);
+        let (namespace, name) = (object.namespace().into(), object.name().into());
+        self.push(Decoded::Put(Box::new(Object { namespace, name, version, value, facts, keys })));
     }
 }
 
 impl<T: DeserializeOwned + Send + Sync> Decode for Decoder<T> {
-    /// Decoding does all the work.
+    /// What is decoded is kept here until it is applied.
     type Item = ();
 
     fn decode(&self, json: &[u8], _now: Timestamp) -> Option<((), u64)> {
@@ -217,14 +275,13 @@ impl<T: DeserializeOwned + Send + Sync> Decode for Decoder<T> {
             return None;
         };
         let version = ResourceVersion::new(&object.resource_version());
+        let number = version.as_u64();
         if self.shared.rules.objects.matches(&object) {
-            self.keep(&object, &version);
+            self.keep(&object, version);
         } else {
             count(&counters.dropped);
-            self.shared.remove(&mut self.store(), &object, &version);
+            self.push_removed(&object, version);
         }
-        let number = version.as_u64();
-        self.advance(version);
         Some(((), number))
     }
 
@@ -232,27 +289,27 @@ impl<T: DeserializeOwned + Send + Sync> Decode for Decoder<T> {
         count(&self.shared.counters.events);
         let object = ObjectView::parse(json).ok()?;
         let version = ResourceVersion::new(&object.resource_version());
-        self.shared.remove(&mut self.store(), &object, &version);
         let number = version.as_u64();
-        self.advance(version);
+        self.push_removed(&object, version);
         Some(((), number))
     }
 
     fn restarted(&self) {
         count(&self.shared.counters.lists);
-        self.syncing.store(true, Ordering::Relaxed);
-        self.store().begin_list();
+        self.push(Decoded::Restarted);
     }
 
     fn synced(&self, resource_version: &str) {
-        self.shared.end_list(&mut self.store());
-        self.syncing.store(false, Ordering::Relaxed);
-        self.advance(ResourceVersion::new(resource_version));
-        self.shared.ready.send_replace(true);
+        self.push(Decoded::Synced(ResourceVersion::new(resource_version)));
     }
 
     fn bookmark(&self, resource_version: &str) {
-        self.advance(ResourceVersion::new(resource_version));
+        self.push(Decoded::Bookmark(ResourceVersion::new(resource_version)));
+    }
+
+    fn apply(&self) {
+        let decoded = std::mem::take(&mut *self.decoded.lock().unwrap_or_else(PoisonError::into_inner));
+        decoded.into_iter().for_each(|decoded| self.apply_one(decoded));
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use settled_rehearsal::findings::{Check, Finding, Hook, Manifest, Phase, Severity, find, hook_order};
-use settled_rehearsal::{Availability, Environment, NodeSpec, Options, Scenario, Speed, prepare, runtime};
+use settled_rehearsal::{Availability, Environment, NodeSpec, Options, Runtime, Scenario, Speed, prepare};
 use settled_tracker::report::Counts;
 use settled_tracker::{Cluster, Outcome, Report, Target, WaitCondition};
 
@@ -62,7 +62,7 @@ impl Play<'_> {
             self.speed != Speed::Max,
             recording.clone(),
         )?;
-        let runtime = runtime(self.speed)
+        let runtime = Runtime::new(self.speed)
             .map_err(|error| CommandError::input_error("cannot start the runtime", error))?;
         let code = runtime.block_on(self.rehearse(output, recording));
         // Nothing that still waits keeps the process.

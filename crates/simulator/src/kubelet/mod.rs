@@ -221,7 +221,7 @@ impl Kubelet {
 
 impl Controller for Kubelet {
     const NAME: &'static str = "kubelet";
-    const WORKERS: usize = 16;
+    const WORKERS: usize = 64;
 
     fn batch(&self, _: &AnyChange) -> Duration {
         Duration::ZERO

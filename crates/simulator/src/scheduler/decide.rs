@@ -98,24 +98,23 @@ fn decide_with(
     let mut rejections: Vec<(String, Rejection)> = Vec::new();
     let best = {
         let prepared = Prepared::new(state, pod, &labels);
-        let mut fitting: Vec<(&str, Choice)> = Vec::new();
+        let (mut candidates, mut choices) = (Vec::new(), Vec::new());
         for (name, _, info) in state.nodes() {
             if names.is_some_and(|names| !names.contains(name)) {
                 continue;
             }
             match prepared.check(pod, info, claims) {
-                Ok(choice) => fitting.push((name, choice)),
+                Ok(choice) => {
+                    candidates.push((name, info));
+                    choices.push(choice);
+                }
                 Err(rejection) => rejections.push((name.to_owned(), rejection)),
             }
         }
-        let candidates: Vec<&str> = fitting.iter().map(|(name, _)| *name).collect();
         let selector =
             (candidates.len() > 1).then(|| default_selector(&pod.pod, informers, services)).flatten();
-        let best = scores::best(state, pod, &candidates, selector, &labels).map(str::to_owned);
-        best.and_then(|best| {
-            let choice = fitting.into_iter().find(|(name, _)| *name == best)?.1;
-            Some((best, choice))
-        })
+        let best = scores::best(state, pod, &candidates, selector, &labels);
+        best.and_then(|place| Some((candidates.get(place)?.0.to_owned(), choices.into_iter().nth(place)?)))
     };
     if let Some((node, choice)) = best {
         return Decision::Bind { node, choice, has_unbound: claims.has_unbound() };

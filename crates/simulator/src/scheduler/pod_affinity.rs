@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::state::{NodeInfo, PodInfo, State, Term, Terms};
+use super::state::{Named, NodeInfo, PodInfo, State, Term, Terms};
 use crate::selector::{self, Labels};
 
 /// Rules of the Pod that no Pod there meets.
@@ -118,7 +118,7 @@ impl Filter {
 pub(crate) fn scores(
     state: &State,
     pod: &PodInfo,
-    nodes: &[&str],
+    nodes: &[Named<'_>],
     labels: NamespaceLabels<'_>,
 ) -> Option<Vec<i64>> {
     let mut counts = Counts::new();
@@ -147,8 +147,8 @@ pub(crate) fn scores(
     for ((key, value), amount) in &counts {
         by_key.entry(key).or_default().insert(value, *amount);
     }
-    let raw = nodes.iter().map(|name| {
-        let node_labels = state.node(name).and_then(NodeInfo::labels);
+    let raw = nodes.iter().map(|(_, info)| {
+        let node_labels = info.labels();
         let of = |(key, values): (&&str, &HashMap<&str, i64>)| {
             selector::label(node_labels, key).and_then(|value| values.get(value)).copied().unwrap_or_default()
         };
@@ -224,7 +224,8 @@ mod tests {
         let weighted = json!([{"weight": 10, "podAffinityTerm": term("cache", "zone")}]);
         let near = json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted}});
         let away = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted}});
-        let score = |affinity: Value| scores(&state, &pod("web", "web", affinity), &["a1", "b1"], &|_| None);
+        let nodes = ["a1", "b1"].map(|name| (name, state.node(name).expect("a Node")));
+        let score = |affinity: Value| scores(&state, &pod("web", "web", affinity), &nodes, &|_| None);
         assert_eq!(score(near), Some(vec![0, 100]));
         assert_eq!(score(away), Some(vec![100, 0]));
         assert_eq!(score(json!(null)), None);

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use super::affinity;
 use super::pod_affinity::{self, NamespaceLabels};
 use super::spread;
-use super::state::{NodeInfo, PodInfo, State};
+use super::state::{Named, NodeInfo, PodInfo, State};
 use super::taints;
 
 /// Weights of plugins.
@@ -14,20 +14,20 @@ const NODE_AFFINITY: i64 = 2;
 const SPREAD: i64 = 2;
 const POD_AFFINITY: i64 = 2;
 
-/// The best of the Nodes. Among equals the one with the fewest Pods, then the first by name: upstream takes any of them.
-pub(crate) fn best<'n>(
+/// The place of the best of the Nodes. Among equals the one with the fewest Pods, then the first by name: upstream takes any of them.
+pub(crate) fn best(
     state: &State,
     pod: &PodInfo,
-    nodes: &[&'n str],
+    nodes: &[Named<'_>],
     default_selector: Option<LabelSelector>,
     labels: NamespaceLabels<'_>,
-) -> Option<&'n str> {
-    if let [only] = nodes {
-        return Some(only);
+) -> Option<usize> {
+    if nodes.len() == 1 {
+        return Some(0);
     }
-    let infos: Vec<&NodeInfo> = nodes.iter().filter_map(|name| state.node(name)).collect();
+    let infos = || nodes.iter().map(|(_, info)| *info);
     let tolerations = pod.pod.spec.as_ref().and_then(|spec| spec.tolerations.as_ref());
-    let intolerable = infos.iter().map(|info| {
+    let intolerable = infos().map(|info| {
         let all = info.node.as_ref().and_then(|node| node.spec.as_ref()?.taints.as_ref());
         let is_counted = |taint: &&k8s_openapi::api::core::v1::Taint| {
             taint.effect == "PreferNoSchedule"
@@ -35,11 +35,9 @@ pub(crate) fn best<'n>(
         };
         i64::try_from(all.into_iter().flatten().filter(is_counted).count()).unwrap_or(i64::MAX)
     });
-    let preferred = infos
-        .iter()
-        .map(|info| info.node.as_ref().map_or(0, |node| affinity::preferred_score(&pod.pod, node)));
-    let mut total: Vec<i64> =
-        infos.iter().map(|info| least_allocated(pod, info) + balanced(pod, info)).collect();
+    let preferred =
+        infos().map(|info| info.node.as_ref().map_or(0, |node| affinity::preferred_score(&pod.pod, node)));
+    let mut total: Vec<i64> = infos().map(|info| least_allocated(pod, info) + balanced(pod, info)).collect();
     let mut add = |scores: Vec<i64>, weight: i64| {
         for (sum, score) in total.iter_mut().zip(scores) {
             *sum += weight * score;
@@ -53,10 +51,10 @@ pub(crate) fn best<'n>(
     if let Some(scores) = pod_affinity::scores(state, pod, nodes, labels) {
         add(scores, POD_AFFINITY);
     }
-    let ranked = nodes.iter().zip(&infos).zip(&total);
+    let ranked = nodes.iter().zip(&total).enumerate();
     let best =
-        ranked.min_by_key(|((name, info), score)| (std::cmp::Reverse(**score), info.pods.len(), **name));
-    best.map(|((name, _), _)| *name)
+        ranked.min_by_key(|(_, ((name, info), score))| (std::cmp::Reverse(**score), info.pods.len(), *name));
+    best.map(|(place, _)| place)
 }
 
 /// `DefaultNormalizeScore`: from 0 to 100, the highest first, or last.
@@ -77,9 +75,8 @@ fn least_allocated(pod: &PodInfo, info: &NodeInfo) -> i64 {
     ];
     let offered = resources.iter().filter(|(_, all)| *all > 0);
     let scores = offered.map(|(used, all)| if used > all { 0 } else { (all - used) * 100 / all });
-    let scores: Vec<i64> = scores.collect();
-    let count = i64::try_from(scores.len()).unwrap_or(1).max(1);
-    scores.iter().sum::<i64>() / count
+    let (sum, count) = scores.fold((0, 0), |(sum, count), score| (sum + score, count + 1));
+    sum / i64::max(count, 1)
 }
 
 /// `NodeResourcesBalancedAllocation`: whether the Pod makes the shares of CPU and memory more alike. Nothing for one without requests.
@@ -139,7 +136,9 @@ mod tests {
         let mut state = state(&[("a", json!({})), ("b", json!({})), ("c", labeled), ("d", soft)]);
         state.add("a", Arc::new(pod("old", "2", json!(null))));
         let best = |state: &State, nodes: &[&'static str], affinity: Value| {
-            best(state, &pod("new", "1", affinity), nodes, None, &|_| None)
+            let infos = nodes.iter().map(|name| (*name, state.node(name).expect("a Node")));
+            let place = best(state, &pod("new", "1", affinity), &infos.collect::<Vec<_>>(), None, &|_| None);
+            place.map(|place| nodes[place])
         };
         assert_eq!(best(&state, &["a", "b", "d"], json!(null)), Some("b"));
         assert_eq!(best(&state, &["a", "d"], json!(null)), Some("a"));

@@ -1,12 +1,12 @@
 //! Topology spread: constraints of Pods, those that every Pod has by default, their filter and their score (`podtopologyspread`).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::affinity;
-use super::state::{NodeInfo, PodInfo, State};
+use super::state::{Named, NodeInfo, PodInfo, State};
 use super::taints;
 use crate::meta;
 use crate::selector;
@@ -59,8 +59,8 @@ impl Constraint {
     }
 
     /// Matching Pods on each Node. As upstream, an empty selector counts none.
-    fn counts(&self, state: &State, namespace: &str) -> HashMap<String, i64> {
-        let mut counts: HashMap<String, i64> = HashMap::new();
+    fn counts<'s>(&'s self, state: &'s State, namespace: &str) -> BTreeMap<&'s str, i64> {
+        let mut counts = BTreeMap::new();
         let is_empty = self.selector.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
             && self.selector.match_expressions.as_ref().is_none_or(Vec::is_empty);
         if is_empty {
@@ -68,10 +68,7 @@ impl Constraint {
         }
         for (node, pod) in state.matching(namespace, &self.selector) {
             if !meta::is_deleting(&*pod.pod) {
-                match counts.get_mut(node) {
-                    Some(count) => *count += 1,
-                    None => drop(counts.insert(node.to_owned(), 1)),
-                }
+                *counts.entry(node).or_default() += 1;
             }
         }
         counts
@@ -157,7 +154,7 @@ fn soft(pod: &PodInfo, default_selector: Option<LabelSelector>) -> (Vec<Constrai
 pub(crate) fn scores(
     state: &State,
     pod: &PodInfo,
-    nodes: &[&str],
+    nodes: &[Named<'_>],
     default_selector: Option<LabelSelector>,
 ) -> Option<Vec<i64>> {
     let (constraints, needs_all) = soft(pod, default_selector);
@@ -166,33 +163,33 @@ pub(crate) fn scores(
     }
     let has_all =
         |node: &NodeInfo| constraints.iter().all(|constraint| node.label(&constraint.key).is_some());
-    let infos: Vec<_> = nodes.iter().map(|name| state.node(name)).collect();
-    let is_ignored: Vec<bool> =
-        infos.iter().map(|info| info.is_none_or(|info| needs_all && !has_all(info))).collect();
-    let candidates = || infos.iter().zip(&is_ignored).filter(|(_, ignored)| !**ignored);
+    let is_ignored: Vec<bool> = nodes.iter().map(|(_, info)| needs_all && !has_all(info)).collect();
+    let candidates =
+        || nodes.iter().zip(&is_ignored).filter(|(_, ignored)| !**ignored).map(|((_, info), _)| *info);
     let mut raw = vec![0.0_f64; nodes.len()];
     for constraint in &constraints {
         let counts = constraint.counts(state, &pod.key.namespace);
         let by_node = constraint.key == HOSTNAME;
-        // Domains without the label count as one of their own: the empty one.
-        let domain = |info: &NodeInfo| info.label(&constraint.key).unwrap_or_default().to_owned();
-        let domains: HashSet<String> = candidates().filter_map(|(info, _)| info.map(domain)).collect();
-        let size = if by_node { candidates().count() } else { domains.len() };
-        let weight = ((size + 2) as f64).ln();
-        let mut sums: HashMap<String, i64> = HashMap::new();
+        // The Pods of each domain of the candidates. Those without the label are one domain: the empty one.
+        let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
         if !by_node {
+            let domain = |info| NodeInfo::label(info, &constraint.key).unwrap_or_default();
+            sums.extend(candidates().map(|info| (domain(info), 0)));
             for (name, node, info) in state.nodes() {
-                let counted = (!needs_all || has_all(info)) && domains.contains(&domain(info));
-                if counted && constraint.includes(&pod.pod, node) {
-                    *sums.entry(domain(info)).or_default() += counts.get(name).copied().unwrap_or_default();
+                if (!needs_all || has_all(info))
+                    && let Some(sum) = sums.get_mut(domain(info))
+                    && constraint.includes(&pod.pod, node)
+                {
+                    *sum += counts.get(name).copied().unwrap_or_default();
                 }
             }
         }
-        for (place, info) in infos.iter().enumerate() {
-            let Some(info) = info else { continue };
+        let size = if by_node { candidates().count() } else { sums.len() };
+        let weight = ((size + 2) as f64).ln();
+        for (place, (name, info)) in nodes.iter().enumerate() {
             let Some(value) = info.label(&constraint.key) else { continue };
             let count = match by_node {
-                true => nodes.get(place).and_then(|name| counts.get(*name)),
+                true => counts.get(*name),
                 false => sums.get(value),
             };
             let score = count.copied().unwrap_or_default() as f64 * weight + (constraint.max_skew - 1) as f64;
@@ -281,8 +278,9 @@ mod tests {
             match_labels: Some([("app".to_owned(), "web".to_owned())].into()),
             match_expressions: None,
         };
-        let scores = scores(&state, &new, &["a1", "a2", "b1"], Some(selector)).expect("scores");
+        let named = |name| (name, state.node(name).expect("a Node"));
+        let scores = scores(&state, &new, &["a1", "a2", "b1"].map(named), Some(selector)).expect("scores");
         assert!(scores[2] > scores[1] && scores[1] > scores[0], "{scores:?}");
-        assert_eq!(super::scores(&state, &new, &["a1"], None), None);
+        assert_eq!(super::scores(&state, &new, &[named("a1")], None), None);
     }
 }

@@ -178,6 +178,9 @@ pub(crate) struct NodeInfo {
     pub(crate) pods: BTreeMap<ObjectKey, Arc<PodInfo>>,
 }
 
+/// A Node by its name.
+pub(crate) type Named<'n> = (&'n str, &'n NodeInfo);
+
 impl NodeInfo {
     /// The labels of the Node.
     pub(crate) fn labels(&self) -> Option<&Labels> {
