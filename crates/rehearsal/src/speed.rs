@@ -58,7 +58,9 @@ impl Runtime {
 
     /// Without a second thread.
     pub(crate) fn alone() -> io::Result<Self> {
-        let tokio = Builder::new_current_thread().enable_all().start_paused(true).build()?;
+        // What waits for the second thread goes on when nothing else is ready: then most of it is done. No socket needs to be looked at before.
+        let tokio =
+            Builder::new_current_thread().enable_all().start_paused(true).event_interval(10_000).build()?;
         Ok(Self { tokio, thread: settled_aside::Thread::absent() })
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
-use settled_store::Entry;
+use settled_store::{Entry, Write};
 
 use crate::kinds::definition::Definition;
 use crate::object;
@@ -17,8 +17,22 @@ pub(crate) struct Info {
 }
 
 impl Info {
+    /// Reads it from an object that is written. Of Events it is read when somebody selects them: they are half of what a busy cluster stores.
+    pub(crate) fn of_written(definition: &Definition, object: &Value) -> Option<Self> {
+        let is_event = definition.is("", "events") || definition.is("events.k8s.io", "events");
+        (!is_event).then(|| Self::new(definition, object))
+    }
+
+    /// Attaches it to a write, if there is any.
+    pub(crate) fn attach(info: Option<Self>, write: Write) -> Write {
+        match info {
+            Some(info) => write.with_attachment(info),
+            None => write,
+        }
+    }
+
     /// Reads it from an object.
-    pub(crate) fn new(definition: &Definition, object: &Value) -> Self {
+    fn new(definition: &Definition, object: &Value) -> Self {
         Self { selector: definition.selectable.data(object) }
     }
 }

@@ -98,7 +98,10 @@ pub(crate) async fn create_decoded(
     object: Value,
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
-    create_part(state, call, target, Part::Main, Way::Post, begun, object, options).await
+    let created = create_part(state, call, target, Part::Main, Way::Post, begun, object, options).await;
+    // Who goes on after an error may look at the cluster.
+    back().await;
+    created
 }
 
 /// As [`create_decoded`], by a write to a part of the object.
@@ -170,7 +173,7 @@ pub(super) async fn create_complete(
         }
         let to_store = (!options.dry_run).then(|| {
             let to_store = definition.model.to_stored(&object);
-            (object::encode(&to_store), Info::new(definition, &to_store))
+            (object::encode(&to_store), Info::of_written(definition, &to_store))
         });
         // Half of an object must never be stored.
         check_budget()?;
@@ -201,7 +204,7 @@ pub(super) async fn create_complete(
                 }
             };
         };
-        let written = state.store.write(Write::create(key, bytes).with_attachment(info)).await;
+        let written = state.store.write(Info::attach(info, Write::create(key, bytes))).await;
         admission::settle(state, charge, written.is_ok()).await;
         match written {
             Ok(event) => {

@@ -45,6 +45,20 @@ pub(crate) async fn update(
     change: Change<'_>,
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
+    let updated = try_update(state, call, target, part, change, options).await;
+    // Who goes on after an error may look at the cluster.
+    back().await;
+    updated
+}
+
+async fn try_update(
+    state: &State,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    part: Part,
+    change: Change<'_>,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
     let as_stored = read::as_stored(state, call, target);
     let target = &as_stored.as_deref().map_or(*target, |definition| Target { definition, ..*target });
     let definition = target.definition;
@@ -105,7 +119,7 @@ pub(crate) async fn update(
             let to_store = definition.model.to_stored(&new);
             let bytes = object::encode(&to_store);
             let is_new = *bytes != **entry.value();
-            (bytes, is_new.then(|| Info::new(definition, &to_store)))
+            (bytes, is_new.then(|| Info::of_written(definition, &to_store)))
         });
         // Half of an object must never be stored.
         check_budget()?;
@@ -130,7 +144,7 @@ pub(crate) async fn update(
         let write = match to_store {
             None => Write::delete(key.clone(), expect),
             Some((bytes, Some(info))) => {
-                Write::update(key.clone(), entry.mod_revision(), bytes).with_attachment(info)
+                Info::attach(info, Write::update(key.clone(), entry.mod_revision(), bytes))
             }
             Some((_, None)) => {
                 if let Change::Apply(config) = &change
