@@ -330,7 +330,6 @@ impl Thread {
     }
 
     /// Futures that are driven in this thread use it until the guard is dropped.
-    #[must_use]
     pub fn enter(&self) -> Entered<'_> {
         let before = QUEUE.replace(Some(self.0.clone()));
         Entered { before, _thread: PhantomData }

@@ -58,9 +58,7 @@ impl Runtime {
 
     /// Without a second thread.
     pub(crate) fn alone() -> io::Result<Self> {
-        // What waits for the second thread goes on when nothing else is ready: then most of it is done. No socket needs to be looked at before.
-        let tokio =
-            Builder::new_current_thread().enable_all().start_paused(true).event_interval(10_000).build()?;
+        let tokio = Builder::new_current_thread().enable_all().start_paused(true).build()?;
         Ok(Self { tokio, thread: settled_aside::Thread::absent() })
     }
 

@@ -358,7 +358,7 @@ async fn answer_create(
     let shape = Shape::new(request, Endpoint::Resource, call.now)?;
     let options = WriteOptions::parse(request.query, "CreateOptions", false)?;
     let definition = target.definition;
-    let begun = create::Begun::new(state, target);
+    let begun = create::Begun::post(state, target);
     aside().await;
     let mut body = incoming::object(call, request, definition, &options)?;
     if definition.model.is_review() || !request.info.subresource.is_empty() {

@@ -34,7 +34,7 @@ const MAX_NAMES: usize = 8;
 
 /// Which request creates an object.
 #[derive(Clone, Copy)]
-pub(super) enum Way {
+enum Way {
     /// A POST, which was authorized as `create`.
     Post,
     /// An update, patch or apply of a part of what did not exist. It was authorized as `update` or `patch` only.
@@ -43,14 +43,24 @@ pub(super) enum Way {
 
 /// What a create takes from the server before its object is looked at.
 pub(crate) struct Begun {
+    way: Way,
     uid: Option<Uuid>,
     namespace: Namespace,
 }
 
 impl Begun {
-    /// Begins to create an object.
-    pub(crate) fn new(state: &State, target: &Target<'_>) -> Self {
-        Self { uid: Some(state.random.uuid()), namespace: Namespace::find(state, target) }
+    /// Begins to create an object by a POST.
+    pub(crate) fn post(state: &State, target: &Target<'_>) -> Self {
+        Self::new(state, target, Way::Post)
+    }
+
+    /// Begins to create an object by a write to a part of what is not there.
+    pub(super) fn update(state: &State, target: &Target<'_>, part: Part) -> Self {
+        Self::new(state, target, Way::Update(part))
+    }
+
+    fn new(state: &State, target: &Target<'_>, way: Way) -> Self {
+        Self { way, uid: Some(state.random.uuid()), namespace: Namespace::find(state, target) }
     }
 }
 
@@ -86,7 +96,7 @@ pub(crate) async fn create(
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     decode(call, target.definition, &mut object, options)?;
-    create_decoded(state, call, target, Begun::new(state, target), object, options).await
+    create_decoded(state, call, target, Begun::post(state, target), object, options).await
 }
 
 /// As [`create`], of an object that was read as one of its kind.
@@ -98,7 +108,7 @@ pub(crate) async fn create_decoded(
     object: Value,
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
-    let created = create_part(state, call, target, Part::Main, Way::Post, begun, object, options).await;
+    let created = create_part(state, call, target, Part::Main, begun, object, options).await;
     // Who goes on after an error may look at the cluster.
     back().await;
     created
@@ -110,7 +120,6 @@ pub(super) async fn create_part(
     call: &mut Call<'_>,
     target: &Target<'_>,
     part: Part,
-    way: Way,
     begun: Begun,
     mut object: Value,
     options: &WriteOptions,
@@ -123,7 +132,7 @@ pub(super) async fn create_part(
     begun.namespace.check(target)?;
     let manager = options.manager(call.user_agent);
     definition.field_manager(part).create_in_place(&mut object, &manager, call.now);
-    create_complete(state, call, target, way, begun, object, options).await
+    create_complete(state, call, target, begun, object, options).await
 }
 
 /// The part of a create after the managed fields.
@@ -131,7 +140,6 @@ pub(super) async fn create_complete(
     state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
-    way: Way,
     mut begun: Begun,
     mut object: Value,
     options: &WriteOptions,
@@ -178,7 +186,7 @@ pub(super) async fn create_complete(
         // Half of an object must never be stored.
         check_budget()?;
         back().await;
-        if let Way::Update(part) = way {
+        if let Way::Update(part) = begun.way {
             authorize_create(state, call, target, part)?;
         }
         let charge =

@@ -23,7 +23,7 @@ use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::state::services::Claims;
 use crate::verbs::change::{Change, apply_failed, check_place};
-use crate::verbs::create::{Begun, Way, create_complete, create_part};
+use crate::verbs::create::{Begun, create_complete, create_part};
 use crate::verbs::patching::{Configuration, Patch, Patched};
 use crate::verbs::prepare::prepare_for_update;
 use crate::verbs::strict::check_type;
@@ -335,8 +335,7 @@ async fn create_by_update(
             check_place(target, &mut new)?;
             // Upstream does not look at it on this way.
             metadata_mut(&mut new).remove("resourceVersion");
-            create_part(state, call, target, part, Way::Update(part), Begun::new(state, target), new, options)
-                .await
+            create_part(state, call, target, part, Begun::update(state, target, part), new, options).await
         }
         Change::Apply(config) => {
             let manager = definition.field_manager(part);
@@ -356,16 +355,7 @@ async fn create_by_update(
             check_namespace(state, target)?;
             wipe_system_fields(&mut object);
             metadata_mut(&mut object).remove("resourceVersion");
-            create_complete(
-                state,
-                call,
-                target,
-                Way::Update(part),
-                Begun::new(state, target),
-                object,
-                options,
-            )
-            .await
+            create_complete(state, call, target, Begun::update(state, target, part), object, options).await
         }
         _ => Err(target.not_found()),
     }
