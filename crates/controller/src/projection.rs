@@ -154,7 +154,7 @@ impl<'t> Selection<'t> {
         }
     }
 
-    /// What is kept of a member, if it is kept. Its name is asked for if that depends on it.
+    /// The selection of a member; `None` if it is left out. `name` is only called if the selection depends on it.
     pub(crate) fn member<'k>(self, name: impl FnOnce() -> Cow<'k, str>) -> Option<Self> {
         match self {
             Self::All => Some(Self::All),

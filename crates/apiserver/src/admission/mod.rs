@@ -29,21 +29,38 @@ use crate::state::identity::RBAC_GROUP;
 use quota::Charge;
 pub(crate) use quota::settle;
 
-/// Whether completing a write looks at the cluster: see [`mutate`].
-pub(crate) fn completes(definition: &Definition, part: Part) -> bool {
-    let (group, plural) = (definition.names.group.as_str(), definition.names.plural.as_str());
-    part == Part::Main && COMPLETED.contains(&(group, plural))
+/// The kinds whose objects mutating admission completes.
+#[derive(Clone, Copy)]
+enum Mutated {
+    Pod,
+    Node,
+    Claim,
+    Volume,
+    AttributesClass,
+    Ingress,
 }
 
-/// The kinds that [`mutate`] completes.
-const COMPLETED: &[(&str, &str)] = &[
-    ("", "pods"),
-    ("", "nodes"),
-    ("", "persistentvolumeclaims"),
-    ("", "persistentvolumes"),
-    ("storage.k8s.io", "volumeattributesclasses"),
-    ("networking.k8s.io", "ingresses"),
-];
+impl Mutated {
+    fn find(definition: &Definition, part: Part) -> Option<Self> {
+        if part != Part::Main {
+            return None;
+        }
+        match (definition.names.group.as_str(), definition.names.plural.as_str()) {
+            ("", "pods") => Some(Self::Pod),
+            ("", "nodes") => Some(Self::Node),
+            ("", "persistentvolumeclaims") => Some(Self::Claim),
+            ("", "persistentvolumes") => Some(Self::Volume),
+            ("storage.k8s.io", "volumeattributesclasses") => Some(Self::AttributesClass),
+            ("networking.k8s.io", "ingresses") => Some(Self::Ingress),
+            _ => None,
+        }
+    }
+}
+
+/// Whether [`mutate`] does anything, for which it may look at the cluster.
+pub(crate) fn mutates(definition: &Definition, part: Part) -> bool {
+    Mutated::find(definition, part).is_some()
+}
 
 /// Completes a write before it is checked. `old`: it is an update.
 pub(crate) async fn mutate(
@@ -53,17 +70,14 @@ pub(crate) async fn mutate(
     new: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
-    let definition = target.definition;
-    if !completes(definition, part) {
-        return Ok(());
-    }
-    match (definition.names.group.as_str(), definition.names.plural.as_str()) {
-        ("", "pods") => pods::mutate(state, target, new, old).await,
-        ("", "nodes") if old.is_none() => {
+    let Some(mutated) = Mutated::find(target.definition, part) else { return Ok(()) };
+    match mutated {
+        Mutated::Pod => pods::mutate(state, target, new, old).await,
+        Mutated::Node if old.is_none() => {
             taint(new);
             Ok(())
         }
-        ("", "persistentvolumeclaims") if old.is_none() => {
+        Mutated::Claim if old.is_none() => {
             if new.pointer("/spec/storageClassName").is_none()
                 && new.pointer("/metadata/annotations/volume.beta.kubernetes.io~1storage-class").is_none()
                 && let Some(class) =
@@ -74,15 +88,15 @@ pub(crate) async fn mutate(
             hold(new, "kubernetes.io/pvc-protection");
             Ok(())
         }
-        ("", "persistentvolumes") if old.is_none() => {
+        Mutated::Volume if old.is_none() => {
             hold(new, "kubernetes.io/pv-protection");
             Ok(())
         }
-        ("storage.k8s.io", "volumeattributesclasses") if old.is_none() => {
+        Mutated::AttributesClass if old.is_none() => {
             hold(new, "kubernetes.io/vac-protection");
             Ok(())
         }
-        ("networking.k8s.io", "ingresses") if old.is_none() => {
+        Mutated::Ingress if old.is_none() => {
             if new.pointer("/spec/ingressClassName").is_none()
                 && new.pointer("/metadata/annotations/kubernetes.io~1ingress.class").is_none()
                 && let Some(class) =

@@ -21,9 +21,9 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The threads.
 pub(crate) enum Workers {
-    /// None: all is done where it is asked for, or aside.
+    /// No threads: the task of a request answers it, with a [`settled_aside::Thread`] if one is entered.
     None,
-    /// For whole requests that need much processor time.
+    /// Threads for expensive requests.
     Threads(Fair),
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    /// Reads it from an object that is written. Of Events it is read when somebody selects them: they are half of what a busy cluster stores.
+    /// Reads it from an object that is written. For Events it is read lazily, by the first selector: they are half of the objects of a busy cluster.
     pub(crate) fn of_written(definition: &Definition, object: &Value) -> Option<Self> {
         let is_event = definition.is("", "events") || definition.is("events.k8s.io", "events");
         (!is_event).then(|| Self::new(definition, object))

@@ -146,7 +146,7 @@ pub(super) async fn create_complete(
 ) -> Result<Outcome, ApiError> {
     let definition = target.definition;
     let generate = meta(&object, "name").is_empty() && !meta(&object, "generateName").is_empty();
-    if generate || admission::completes(definition, Part::Main) || Claims::has(definition) {
+    if generate || admission::mutates(definition, Part::Main) || Claims::has(definition) {
         back().await;
     }
     admission::mutate(state, target, Part::Main, &mut object, None).await?;

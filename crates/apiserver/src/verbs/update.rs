@@ -87,7 +87,7 @@ async fn try_update(
             return Err(target.modified());
         }
         object::set_resource_version(&mut new, current);
-        if admission::completes(definition, part) || (part == Part::Main && Claims::has(definition)) {
+        if admission::mutates(definition, part) || (part == Part::Main && Claims::has(definition)) {
             back().await;
         }
         admission::mutate(state, target, part, &mut new, Some(&old)).await?;
