@@ -12,6 +12,7 @@ mod key;
 mod log;
 mod map;
 mod mvcc;
+mod objects;
 mod options;
 mod prepared;
 mod record;

@@ -25,6 +25,7 @@ use crate::key::Revision;
 use crate::key::Scope;
 use crate::lock;
 use crate::map::Map;
+use crate::objects::Objects;
 use crate::prepared::Applied;
 use crate::prepared::Prepared;
 use crate::snapshot::At;
@@ -149,7 +150,7 @@ pub struct Mvcc {
 /// One resource.
 #[derive(Default)]
 struct Table {
-    map: Map,
+    objects: Objects,
     /// The resource's part of the history.
     history: VecDeque<Arc<Event>>,
     watchers: Watchers,
@@ -157,7 +158,7 @@ struct Table {
 
 impl Table {
     fn is_unused(&self) -> bool {
-        self.history.is_empty() && self.map.len() == 0 && self.watchers.is_empty()
+        self.history.is_empty() && self.objects.map().len() == 0 && self.watchers.is_empty()
     }
 }
 
@@ -198,7 +199,7 @@ impl Mvcc {
                 fork.stats.objects += 1;
                 fork.stats.live_bytes += entry.key.len() + entry.value.len();
             }
-            let table = Table { map: snapshot.map, ..Table::default() };
+            let table = Table { objects: snapshot.map.into(), ..Table::default() };
             if !table.is_unused() {
                 fork.tables.insert(resource.clone(), table);
             }
@@ -459,7 +460,7 @@ impl Mvcc {
     /// The current version of an object.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Entry>> {
-        self.tables.get(key.resource())?.map.get(key.path()).cloned()
+        self.tables.get(key.resource())?.objects.get(key.path()).cloned()
     }
 
     /// Snapshot of a resource at one revision.
@@ -506,7 +507,7 @@ impl Mvcc {
                 return Ok(plan(snapshot.map.clone(), Vec::new()));
             }
         }
-        Ok(plan(table.map.clone(), undo.cloned().collect()))
+        Ok(plan(table.objects.map().clone(), undo.cloned().collect()))
     }
 
     /// Watches a scope of a resource after a revision, by default the current one. A revision in the future is waited
@@ -583,9 +584,9 @@ impl Mvcc {
             }
             let Some(table) = self.tables.get_mut(event.key.resource()) else { continue };
             match &event.entry {
-                Some(entry) => table.map.insert(entry.clone()),
-                None => table.map.remove(event.key.path()),
-            };
+                Some(entry) => table.objects.insert(entry.clone()),
+                None => table.objects.remove(event.key.path()),
+            }
             if event.previous.is_none() {
                 self.stats.objects += 1;
             }
