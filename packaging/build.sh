@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds `settled` for a target, static on Linux, and packs it: packaging/build.sh x86_64-unknown-linux-gnu
+# Builds `settled` for a target, static and with a profile on Linux, and packs it: packaging/build.sh x86_64-unknown-linux-gnu
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,15 +7,11 @@ target="${1:?usage: packaging/build.sh TARGET}"
 version="$(cargo metadata --format-version 1 --no-deps --locked | sed 's/.*"name":"settled","version":"\([^"]*\)".*/\1/')"
 name="settled-$version-$target"
 
-flags=()
-case "$target" in
-*-linux-gnu) flags=(-C target-feature=+crt-static) ;;
-esac
-# The linker that Rust brings for this target can fold code that is the same for several types, and pack relocations: a tenth less.
-if [[ "$target" == x86_64-unknown-linux-gnu ]]; then
-  flags+=(-C link-arg=-Wl,--icf=all -C link-arg=-Wl,-z,pack-relative-relocs)
+# A program for another system cannot run here. Measuring what runs needs Linux.
+if [[ "$target" == *-linux-gnu && "$target" == "$(rustc --print host-tuple)" && ! -f "target/profile/$target.profdata" ]]; then
+  packaging/profile.sh "$target"
 fi
-RUSTFLAGS="${flags[*]:-}" cargo build --locked --profile dist --package settled --target "$target"
+CARGO_ENCODED_RUSTFLAGS="$(packaging/flags.sh "$target")" cargo build --locked --profile dist --package settled --target "$target"
 binary="target/$target/dist/settled"
 
 stage="$(mktemp -d)"

@@ -180,22 +180,37 @@ fn holds(checks: &[&dyn Fn() -> Outcome<bool>]) -> Outcome<u8> {
 /// dependency is built twice; `structure` checks that.
 const LAB: [&str; 4] = ["settled", "settled-lab", "settled-allocations", "settled-reference"];
 
-/// Builds the lab and runs a task of it. Figures are those of the profile that packages are built in.
+/// Builds the lab and runs a task of it. Figures are those of what packages hold: of their profile, and with their options.
 fn lab(words: &[String]) -> Outcome<u8> {
     let is_measured =
         words.first().is_some_and(|task| task == "bench") && !words.iter().any(|word| word == "--smoke");
     let profile = if is_measured { "dist" } else { "release" };
-    let mut command = program("cargo");
-    command.args(["build", "--quiet", "--locked", "--profile", profile]);
-    command.args(LAB.iter().flat_map(|package| ["--package", package]));
-    let built = code(command.arg("--manifest-path").arg(root().join("Cargo.toml")))?;
-    if built != 0 {
-        return Ok(built);
-    }
     // Beside the directory of this program's profile.
     let own = std::env::current_exe()?;
     let target = own.parent().and_then(Path::parent).ok_or("this program is in no target directory")?;
-    code(program(target.join(profile).join("settled-lab")).args(words))
+    let mut directory = target.join(profile);
+    let mut options = Vec::new();
+    if is_measured {
+        let host = output(program("rustc").args(["--print", "host-tuple"]))?;
+        let flags = output(program("bash").arg(root().join("packaging/flags.sh")).arg(&host))?;
+        if !flags.contains("profile-use") {
+            println!(
+                "Measured without the profile that packages have: packaging/profile.sh {host} writes it."
+            );
+        }
+        directory = target.join(&host).join(profile);
+        // Examples that the lab builds get them, too.
+        options = vec![("CARGO_BUILD_TARGET", host), ("CARGO_ENCODED_RUSTFLAGS", flags)];
+    }
+    let mut command = program("cargo");
+    command.args(["build", "--quiet", "--locked", "--profile", profile]);
+    command.args(LAB.iter().flat_map(|package| ["--package", package]));
+    command.arg("--manifest-path").arg(root().join("Cargo.toml")).envs(options.clone());
+    let built = code(&mut command)?;
+    if built != 0 {
+        return Ok(built);
+    }
+    code(program(directory.join("settled-lab")).args(words).envs(options))
 }
 
 /// Whether what `settled` is built from has the same features beside the lab as alone.
@@ -205,12 +220,7 @@ fn features() -> Outcome<bool> {
         command.args(["tree", "--quiet", "--locked", "--edges", "normal,build", "--prefix", "none"]);
         command.args(["--format", "{p} {f}"]);
         command.args(packages.iter().flat_map(|package| ["--package", package])).current_dir(root());
-        let output = command.output()?;
-        if !output.status.success() {
-            return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
-        }
-        let text = String::from_utf8(output.stdout)?;
-        Ok(text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect())
+        Ok(output(&mut command)?.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect())
     };
     let (alone, all) = (tree(&LAB[..1])?, tree(&LAB)?);
     for package in alone.difference(&all) {
@@ -230,6 +240,15 @@ fn program(name: impl AsRef<OsStr>) -> Command {
         }
     }
     command
+}
+
+/// What a command prints, without the end of the last line.
+fn output(command: &mut Command) -> Outcome<String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
 }
 
 /// The exit code of a command; 2 where a signal ended it.

@@ -35,10 +35,14 @@ impl Page {
             text.and_then(|text| String::from_utf8(text).ok()).map(|text| text.trim().to_owned())
         };
         let commit = git(&["rev-parse", "--short=10", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
+        // Of this program, and of the binary that was built with it.
+        let is_profiled =
+            option_env!("CARGO_ENCODED_RUSTFLAGS").is_some_and(|options| options.contains("profile-use"));
         self.line(&format!(
-            "Printed by `{command}` at commit {commit}, in one run, on {} cores with a load of {} at the start.",
+            "Printed by `{command}` at commit {commit}, in one run, on {} cores with a load of {} at the start; built {} a profile.",
             cores(),
             load.concat(),
+            if is_profiled { "with" } else { "without" },
         ));
         Ok(())
     }
