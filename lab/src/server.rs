@@ -28,12 +28,15 @@ pub(crate) enum Kind {
     OursAlone,
     /// `settled serve` with data on disk.
     OursOnDisk,
+    /// The same of the [earlier](earlier) binary.
+    EarlierOnDisk,
     /// `settled serve --memory --simulate`, without Nodes of its own and kubelets.
     Simulated,
 }
 
 /// A running server. It is killed, and its directory removed, when this is dropped.
 pub(crate) struct Server {
+    kind: Kind,
     pub(crate) client: Client,
     /// Startup time.
     pub(crate) took: Duration,
@@ -56,7 +59,7 @@ impl Server {
             spawn(&self.directory, Kind::RealOnDisk, &programs, ports)?
         } else {
             let port = self.url.rsplit(':').next().unwrap_or_default();
-            vec![serve(&self.directory, Kind::OursOnDisk, port)?]
+            vec![serve(&self.directory, self.kind, port)?]
         };
         ready(&self.client, &mut self.processes, &self.directory)?;
         self.took = start.elapsed();
@@ -100,7 +103,9 @@ pub(crate) fn start(kind: Kind) -> Outcome<Option<Server>> {
     fs::create_dir_all(&directory)?;
     match kind {
         Kind::Real | Kind::RealOnDisk => real(directory, kind),
-        Kind::Ours | Kind::OursAlone | Kind::OursOnDisk | Kind::Simulated => ours(directory, kind).map(Some),
+        Kind::Ours | Kind::OursAlone | Kind::OursOnDisk | Kind::EarlierOnDisk | Kind::Simulated => {
+            ours(directory, kind).map(Some)
+        }
     }
 }
 
@@ -137,7 +142,7 @@ fn real(directory: PathBuf, kind: Kind) -> Outcome<Option<Server>> {
     let client = Client::new(&url, &certificate)?;
     ready(&client, &mut processes, &directory)?;
     let took = start.elapsed();
-    Ok(Some(Server { client, took, url, ca: certificate, directory, processes, ports: Some(ports) }))
+    Ok(Some(Server { kind, client, took, url, ca: certificate, directory, processes, ports: Some(ports) }))
 }
 
 fn spawn(
@@ -197,13 +202,21 @@ pub(crate) fn binary() -> Outcome<PathBuf> {
     }
 }
 
+/// A binary to compare with, such as that of the last release: `SETTLED_EARLIER`.
+pub(crate) fn earlier() -> Option<PathBuf> {
+    std::env::var_os("SETTLED_EARLIER").map(PathBuf::from)
+}
+
 /// Starts `settled serve`.
 fn serve(directory: &Path, kind: Kind, port: &str) -> Outcome<Child> {
-    let binary = binary()?;
+    let binary = match kind {
+        Kind::EarlierOnDisk => earlier().ok_or("SETTLED_EARLIER is not set")?,
+        _ => binary()?,
+    };
     let log = |name: &str| File::options().create(true).append(true).open(directory.join(name));
     let mut command = Command::new(binary);
     command.args(["serve", "--port", port, "--data-dir"]).arg(directory.join("data"));
-    if kind != Kind::OursOnDisk {
+    if !matches!(kind, Kind::OursOnDisk | Kind::EarlierOnDisk) {
         command.arg("--memory");
     }
     if kind == Kind::OursAlone {
@@ -232,7 +245,7 @@ fn ours(directory: PathBuf, kind: Kind) -> Outcome<Server> {
     fs::write(&ca, certificate)?;
     let client = Client::new(&url, &ca)?;
     ready(&client, &mut processes, &directory)?;
-    Ok(Server { client, took: start.elapsed(), url, ca, directory, processes, ports: None })
+    Ok(Server { kind, client, took: start.elapsed(), url, ca, directory, processes, ports: None })
 }
 
 /// URL and CA certificate of a kubeconfig's first cluster. `None` while it is incomplete.

@@ -114,6 +114,7 @@ tasks
 
 environment
   SETTLED_BINARY              another `settled` binary
+  SETTLED_EARLIER             an earlier binary, with which `bench apiserver` compares instead of kube-apiserver
   SETTLED_CACHE               directory of built reference implementations and generated dumps
                               (default: $XDG_CACHE_HOME/settled or ~/.cache/settled)
   CI=true                     missing reference implementations are failures instead of skipped

@@ -191,12 +191,19 @@ impl Side {
     }
 }
 
-/// Runs and prints everything. False if a bar is missed. A smoke run measures only settled, and ignores bars.
+/// Runs and prints everything. False if a bar is missed. A smoke run measures only settled, and ignores bars; so does a comparison with an
+/// earlier binary, which is not published.
 pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
-    let mut page = Page::new("apiserver", write_docs && !smoke);
+    let is_compared = server::earlier().is_some();
+    let mut page = Page::new("apiserver", write_docs && !smoke && !is_compared);
     page.machine("cargo xtask bench apiserver --write-docs")?;
     let plan = if smoke { SMOKE } else { FULL };
-    let kinds: &[Kind] = if smoke { &[Kind::OursOnDisk] } else { &[Kind::RealOnDisk, Kind::OursOnDisk] };
+    let kinds: &[Kind] = match (smoke, is_compared) {
+        (true, false) => &[Kind::OursOnDisk],
+        (_, true) => &[Kind::EarlierOnDisk, Kind::OursOnDisk],
+        (false, false) => &[Kind::RealOnDisk, Kind::OursOnDisk],
+    };
+    let unbarred = smoke || is_compared;
     let mut sides: Vec<Side> = kinds
         .iter()
         .map(|&kind| Side {
@@ -213,11 +220,11 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
         return Ok(true);
     }
     page.line(&format!("{} rounds, alternating; medians.", plan.rounds));
-    let met = print(&mut page, &sides, smoke);
+    let met = print(&mut page, &sides, unbarred);
     // Measurements before an error are printed all the same; only complete runs are published.
     measured?;
     page.publish()?;
-    Ok(met || smoke)
+    Ok(met || unbarred)
 }
 
 /// False if a server is not available.
@@ -594,12 +601,15 @@ fn definition(group: &str) -> Value {
 }
 
 /// The tables, and whether all bars are met.
-fn print(page: &mut Page, sides: &[Side], smoke: bool) -> bool {
+fn print(page: &mut Page, sides: &[Side], unbarred: bool) -> bool {
     let find = |kind| sides.iter().find(|side| side.kind == kind);
-    let (real, own) = (find(Kind::RealOnDisk), find(Kind::OursOnDisk));
+    let earlier = find(Kind::EarlierOnDisk);
+    let other = if earlier.is_some() { "earlier `settled serve`" } else { "kube-apiserver + etcd" };
+    let (real, own) = (earlier.or_else(|| find(Kind::RealOnDisk)), find(Kind::OursOnDisk));
+    // Of two versions of a program, small differences count.
+    let decimals = if earlier.is_some() { 2 } else { 1 };
     let median = |side: Option<&Side>, at: usize| side.map_or(f64::NAN, |side| side.rounds[at].median());
-    let mut table =
-        Table::new(["measure", "", "kube-apiserver + etcd", "`settled serve`", "better", "bar", "met"]);
+    let mut table = Table::new(["measure", "", other, "`settled serve`", "better", "bar", "met"]);
     let mut all_met = true;
     for (at, measure) in MEASURES.iter().enumerate() {
         let Measure { name, unit, more_is_better, bars } = measure;
@@ -625,9 +635,9 @@ fn print(page: &mut Page, sides: &[Side], smoke: bool) -> bool {
             (*unit).to_owned(),
             cell(real, figure(theirs)),
             cell(own, figure(ours)),
-            if ratio.is_finite() { format!("{ratio:.1}x") } else { "-".to_owned() },
+            if ratio.is_finite() { format!("{ratio:.*}x", decimals) } else { "-".to_owned() },
             bar.collect::<Vec<_>>().join(", "),
-            if bars.is_empty() || smoke {
+            if bars.is_empty() || unbarred {
                 String::new()
             } else if met {
                 "yes".to_owned()
@@ -640,20 +650,17 @@ fn print(page: &mut Page, sides: &[Side], smoke: bool) -> bool {
     page.table(&table);
 
     page.line("CPU, µs per request or event:");
-    let mut table = Table::new([
-        "measure",
-        "kube-apiserver + etcd",
-        "load program",
-        "`settled serve`",
-        "load program",
-        "better",
-    ]);
+    let mut table =
+        Table::new(["measure", other, "load program", "`settled serve`", "load program", "better"]);
     for (at, measure) in MEASURES.iter().enumerate() {
         let cpu = |side: Option<&Side>, who: usize| side.map_or(f64::NAN, |side| side.cpu[at][who].median());
         if cpu(own, 0).is_finite() {
             let [theirs, their_load, ours, own_load] = [cpu(real, 0), cpu(real, 1), cpu(own, 0), cpu(own, 1)];
-            let ratio =
-                if (theirs / ours).is_finite() { format!("{:.1}x", theirs / ours) } else { "-".to_owned() };
+            let ratio = if (theirs / ours).is_finite() {
+                format!("{:.*}x", decimals, theirs / ours)
+            } else {
+                "-".to_owned()
+            };
             table.row([
                 measure.name.to_owned(),
                 figure(theirs),
