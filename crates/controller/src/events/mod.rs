@@ -6,7 +6,7 @@
 //! - The first event is created. The second one with the same type, reason, action, note, object and related object
 //!   makes it a series. Later ones are counted; the count is written after 6 minutes without repetition, every 30
 //!   minutes during the series, and by [`Recorder::shutdown`].
-//! - Up to ten events that differ only in their notes are created separately; further ones are combined in one series,
+//! - Nine events that differ only in their notes are created separately; further ones are combined in one series,
 //!   as in client-go's older recorder. (Its newer one ignores notes, and shows only the first.)
 //! - Up to 1000 events are queued; further ones are dropped and counted. 4096 series are remembered.
 //! - While the API server is unavailable, a write is tried 12 times at intervals of 10 seconds. Rejected events are

@@ -15,8 +15,7 @@ use crate::text::truncate;
 pub(super) const FINISH_TIME: SignedDuration = SignedDuration::from_mins(6);
 /// `refreshTime` of client-go: interval of writing the count of a series. The API server deletes events after an hour.
 const REFRESH_TIME: SignedDuration = SignedDuration::from_mins(30);
-/// Maximum number of notes per otherwise identical event; further ones are combined. As `defaultAggregateMaxEvents` of
-/// client-go's older recorder.
+/// From this note on, events that are otherwise identical are combined. As `defaultAggregateMaxEvents` of client-go's older recorder.
 const MAX_NOTES: usize = 10;
 /// `ActionLengthLimit`, `ReasonLengthLimit` and `ReportingInstanceLengthLimit` of the API server.
 const MAX_NAME: usize = 128;
@@ -91,7 +90,7 @@ impl AllSeries {
         let note = truncate(event.note.as_deref().unwrap_or_default(), MAX_NOTE);
         let known = self.series.get(&group);
         let is_known = known.is_some_and(|notes| notes.contains_key(&Some(note.clone())));
-        let is_combined = !is_known && known.is_some_and(|notes| notes.len() >= MAX_NOTES);
+        let is_combined = !is_known && known.is_some_and(|notes| notes.len() + 1 >= MAX_NOTES);
         let key = if is_combined { None } else { Some(note.clone()) };
         if let Some(series) = self.series.get_mut(&group).and_then(|notes| notes.get_mut(&key)) {
             series.count = series.count.saturating_add(1);
@@ -291,10 +290,10 @@ mod tests {
         let written: Vec<ApiEvent> = (0..50)
             .filter_map(|index| all.record(event("Failed", &format!("attempt {index}")), bucket("1"), at(0)))
             .collect();
-        // Ten separate ones, the first combined one, and the series of the combined ones.
-        assert_eq!(counts(&written), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2]);
-        assert_eq!(written[10].note.as_deref(), Some("(combined from similar events): attempt 10"));
-        assert_eq!(counts(&all.unwritten(at(1))), [40]);
+        // Nine separate ones, the first combined one, and the series of the combined ones.
+        assert_eq!(counts(&written), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2]);
+        assert_eq!(written[9].note.as_deref(), Some("(combined from similar events): attempt 9"));
+        assert_eq!(counts(&all.unwritten(at(1))), [41]);
     }
 
     #[test]
