@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     OursAlone,
     /// `settled serve` with data on disk.
     OursOnDisk,
-    /// The same of the [earlier](earlier) binary.
+    /// The same of the [`earlier`] binary.
     EarlierOnDisk,
     /// `settled serve --memory --simulate`, without Nodes of its own and kubelets.
     Simulated,
