@@ -76,7 +76,7 @@ impl Children {
         self.reap();
         let data = host.data();
         let noted = fs::read_to_string(host.pid()).ok().and_then(|text| text.trim().parse().ok());
-        if let Some(found) = noted.and_then(|pid| serves(pid, &data)) {
+        if let Some(found) = noted.and_then(|pid| serves(pid, &data).or_else(|| self.starting(pid))) {
             return Some(found);
         }
         // Nothing ever ran there.
@@ -86,6 +86,16 @@ impl Children {
         let processes = fs::read_dir("/proc").ok()?.flatten();
         let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         pids.find_map(|pid| serves(pid, &data))
+    }
+
+    /// A child that lives and has no arguments yet: `spawn` returns once the program is being executed, and the kernel shows its arguments a
+    /// moment later.
+    fn starting(&self, pid: i32) -> Option<Process> {
+        let children = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_ours = children.iter().any(|child| i32::try_from(child.id()) == Ok(pid));
+        let has_arguments =
+            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| !arguments.is_empty());
+        (is_ours && !has_arguments).then(|| Process { pid, program: program(pid) })
     }
 
     /// Stops the server of a host. Whether it has ended.
@@ -125,8 +135,12 @@ fn serves(pid: i32, data: &Path) -> Option<Process> {
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = arguments.split(|byte| *byte == 0);
     let is_it = words.any(|word| word == b"--data-dir") && words.next() == Some(data.as_os_str().as_bytes());
-    let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-    is_it.then_some(Process { pid, program })
+    is_it.then(|| Process { pid, program: program(pid) })
+}
+
+/// The program of a process.
+fn program(pid: i32) -> PathBuf {
+    fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default()
 }
 
 fn send(process: &Process, signal: Signal) {
@@ -159,4 +173,24 @@ pub(super) fn free_port(address: &str) -> io::Result<u16> {
         || io::Error::new(io::ErrorKind::InvalidInput, format!("{address} is no address of this machine"));
     let address = socket(address, 0).ok_or_else(invalid)?;
     Ok(TcpListener::bind(address)?.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_without_arguments_is_starting_until_it_is_reaped() {
+        let child = Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let children = Children(Mutex::new(vec![child]));
+        // One that has ended has no arguments, either, and is there until it is waited for.
+        while !fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ") {
+            std::thread::yield_now();
+        }
+        assert!(children.starting(pid).is_some());
+        assert!(children.starting(1).is_none());
+        children.reap();
+        assert!(children.starting(pid).is_none());
+    }
 }
