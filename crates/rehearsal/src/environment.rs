@@ -158,49 +158,97 @@ impl Environment {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use kube::api::{Api, ListParams, PostParams};
     use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::Runtime;
 
-    /// All Pods, ReplicaSets and Events of a rollout, as they are stored.
-    fn play(runtime: &Runtime) -> String {
-        let options = Options { seed: 7, begin: Timestamp::UNIX_EPOCH, ..Options::default() };
+    /// All Pods, ReplicaSets and Events of rollouts, as they are stored: of one that succeeds, one whose image is
+    /// not there, and one that crashes.
+    fn play(runtime: &Runtime, begin: Timestamp) -> Vec<Value> {
+        let scenario = "{images: [{image: missing:1, fails: not-found}], \
+                        containers: [{container: crashing, crash: {after: 5s}}]}";
+        let scenario = Scenario::parse("scenario.yaml", scenario).unwrap();
+        let options = Options { seed: 7, begin, scenario, ..Options::default() };
         runtime.block_on(async {
             let environment = Environment::start(options).await.unwrap();
             let api = |group, version, kind| {
                 let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
                 Api::<DynamicObject>::namespaced_with(environment.client(), "default", &kind)
             };
-            let template = json!({
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {"containers": [{"name": "web", "image": "web:1"}]},
-            });
-            let spec =
-                json!({"replicas": 40, "selector": {"matchLabels": {"app": "web"}}, "template": template});
-            let deployment = json!({
-                "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec,
-            });
-            let deployment = serde_json::from_value(deployment).unwrap();
-            api("apps", "v1", "Deployment").create(&PostParams::default(), &deployment).await.unwrap();
-            tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-            let mut text = String::new();
+            for (name, replicas) in [("web", 40), ("missing", 2), ("crashing", 2)] {
+                let template = json!({
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {"containers": [{"name": name, "image": format!("{name}:1")}]},
+                });
+                let spec = json!({
+                    "replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template,
+                });
+                let deployment = json!({
+                    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec,
+                });
+                let deployment = serde_json::from_value(deployment).unwrap();
+                api("apps", "v1", "Deployment").create(&PostParams::default(), &deployment).await.unwrap();
+            }
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            let mut objects = Vec::new();
             for (group, kind) in [("", "Pod"), ("apps", "ReplicaSet"), ("", "Event")] {
                 let listed = api(group, "v1", kind).list(&ListParams::default()).await.unwrap();
-                text += &serde_json::to_string(&listed).unwrap();
+                objects.extend(listed.items.iter().map(|object| serde_json::to_value(object).unwrap()));
             }
-            text
+            objects
         })
+    }
+
+    /// Replaces times by how long they are after the beginning, and the names of Events, which are times too.
+    fn relative(value: &mut Value, begin: Timestamp) {
+        match value {
+            Value::String(text) => {
+                if let Ok(time) = text.parse::<Timestamp>() {
+                    *text = time.duration_since(begin).to_string();
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| relative(item, begin)),
+            Value::Object(fields) => {
+                if fields.contains_key("involvedObject") {
+                    fields["metadata"]["name"].take();
+                }
+                fields.values_mut().for_each(|field| relative(field, begin));
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_time_of_day_changes_nothing() {
+        let played = |begin: i64| {
+            let begin = Timestamp::from_second(begin).unwrap();
+            let mut objects = play(&Runtime::alone().unwrap(), begin);
+            objects.iter_mut().for_each(|object| relative(object, begin));
+            // Lists are sorted by name, and names of Events are times.
+            objects.sort_by_cached_key(Value::to_string);
+            objects
+        };
+        let first = played(1_800_000_000);
+        let text = Value::from(first.clone()).to_string();
+        assert!(text.contains("ImagePullBackOff") && text.contains("CrashLoopBackOff"), "{text}");
+        for begin in [1_800_000_001, 1_800_000_007, 1_812_345_678] {
+            for (second, first) in played(begin).iter().zip(&first) {
+                assert_eq!(second, first, "{begin}");
+            }
+        }
     }
 
     #[test]
     fn a_second_processor_changes_nothing() {
-        let alone = play(&Runtime::alone().unwrap());
-        assert!(alone.matches(r#""phase":"Running""#).count() == 40);
+        let alone = play(&Runtime::alone().unwrap(), Timestamp::UNIX_EPOCH);
+        assert!(alone.iter().filter(|object| object["status"]["phase"] == "Running").count() >= 40);
         for _ in 0..3 {
-            assert!(play(&Runtime::new(Speed::Max).unwrap()) == alone);
+            assert!(play(&Runtime::new(Speed::Max).unwrap(), Timestamp::UNIX_EPOCH) == alone);
         }
     }
 }

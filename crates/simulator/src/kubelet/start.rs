@@ -83,10 +83,13 @@ impl Start<'_, '_> {
         self.container.image.as_deref().unwrap_or_default()
     }
 
-    /// `wait.Jitter(_, 0.5)` in whole seconds.
+    /// `wait.Jitter(_, 0.5)` in whole seconds. It follows from the age of the Pod: the time of day must not decide
+    /// what a seed leads to.
     fn jitter(&self, seconds: i64, sync: i64) -> i64 {
         let pod = text::pod(self.input.pod);
-        let hash = text::hash(self.input.seed, &[&pod, &self.container.name, "sync", &sync.to_string()]);
+        let created = self.input.pod.metadata.creation_timestamp.as_ref();
+        let age = sync - created.map_or(0, |created| created.0.as_second());
+        let hash = text::hash(self.input.seed, &[&pod, &self.container.name, "sync", &age.to_string()]);
         let most = u64::try_from(seconds / 2).unwrap_or_default() + 1;
         seconds + i64::try_from(hash % most).unwrap_or_default()
     }
