@@ -1,6 +1,7 @@
 //! Sessions of commands for clusters: runtime, signals and exit codes.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use settled_tracker::{Outcome, Report, Tracker};
 use tokio::runtime::Runtime;
@@ -11,10 +12,14 @@ use crate::progress::Signals;
 /// Exit code after an interrupt.
 pub(crate) const INTERRUPTED: u8 = 130;
 
+/// How long a thread that has read files at the start is kept for more. Each that still sleeps when the process exits makes that longer.
+const IDLE: Duration = Duration::from_millis(20);
+
 /// Where everything that talks to clusters runs: it waits most of the time, and one thread is enough for that.
 pub(crate) fn runtime() -> Result<Runtime, CommandError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .thread_keep_alive(IDLE)
         .build()
         .map_err(|error| CommandError::input_error("cannot start the runtime", error))
 }
