@@ -13,6 +13,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+/// For how many keys memory is kept.
+const BURST: usize = 1024;
+
 /// Exponential backoff after failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
@@ -179,6 +182,7 @@ impl<K: Clone + Eq + Hash + Debug> Queue<K> {
                 state.promote(now);
                 if let Some(Ready { place, key }) = state.ready.pop_first() {
                     state.places.remove(&key);
+                    give_back(&mut state.places);
                     state.active.insert(key.clone());
                     // One notification may stand for several keys.
                     self.0.changed.notify_one();
@@ -220,6 +224,13 @@ impl<K: Clone + Eq + Hash + Debug> Queue<K> {
             active: state.active.len(),
             ..state.counts
         }
+    }
+}
+
+/// Gives back the memory of a burst once it is over.
+fn give_back<K: Eq + Hash, V>(keys: &mut HashMap<K, V>) {
+    if keys.is_empty() && keys.capacity() > BURST {
+        keys.shrink_to(BURST);
     }
 }
 
@@ -272,6 +283,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
             let (key, priority) = entry.remove();
             self.due.remove(&key);
+            give_back(&mut self.due);
             self.add(key, priority);
         }
     }

@@ -1,6 +1,7 @@
 //! Preparation: namespaces and kinds that manifests expect to be there already.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -80,7 +81,8 @@ pub fn adapt(manifests: &mut [Manifest], seed: u64) -> Vec<Finding> {
                     == Some("Webhook") =>
             {
                 findings.push(note("spec.conversion", "conversion webhooks"));
-                if let Some(spec) = manifest.object.get_mut("spec").and_then(Value::as_object_mut) {
+                let object = Arc::make_mut(&mut manifest.object);
+                if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
                     spec.remove("conversion");
                 }
             }
@@ -91,12 +93,8 @@ pub fn adapt(manifests: &mut [Manifest], seed: u64) -> Vec<Finding> {
 }
 
 fn generate_name(manifest: &mut Manifest, index: usize, seed: u64) {
-    let Some(metadata) = manifest.object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    let Some(prefix) =
-        metadata.get("generateName").and_then(Value::as_str).filter(|_| manifest.name.is_empty())
-    else {
-        return;
-    };
+    let prefix = manifest.object.pointer("/metadata/generateName").and_then(Value::as_str);
+    let Some(prefix) = prefix.filter(|_| manifest.name.is_empty()) else { return };
     // SplitMix64, once for each manifest.
     let mut bits = seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -107,8 +105,11 @@ fn generate_name(manifest: &mut Manifest, index: usize, seed: u64) {
         name.push(LETTERS.get(letter).copied().map_or('x', char::from));
         bits /= 27;
     }
-    metadata.insert("name".to_owned(), name.clone().into());
-    metadata.remove("generateName");
+    let object = Arc::make_mut(&mut manifest.object);
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("name".to_owned(), name.clone().into());
+        metadata.remove("generateName");
+    }
     manifest.name = name;
 }
 

@@ -3,7 +3,7 @@
 //! etcd does this with leases. Here the time of the write is known for what is written while the server runs; for the rest it is the
 //! latest time in the Event itself.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,40 +22,34 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Which Event goes when.
 #[derive(Debug, Default)]
 struct Expiry {
-    /// By the time when they go, in milliseconds.
-    due: BTreeSet<(i64, u64)>,
-    /// By the revision that wrote them, which is theirs alone.
-    keys: HashMap<u64, Key>,
+    /// By the time when they go, in milliseconds, and the revision that wrote them, which is theirs alone.
+    due: BTreeMap<(i64, u64), Key>,
     written: HashMap<Key, (i64, u64)>,
 }
 
 impl Expiry {
     fn put(&mut self, key: &Key, revision: Revision, due: i64) {
         self.remove(key);
-        self.due.insert((due, revision.0));
-        self.keys.insert(revision.0, key.clone());
+        self.due.insert((due, revision.0), key.clone());
         self.written.insert(key.clone(), (due, revision.0));
     }
 
     fn remove(&mut self, key: &Key) {
         if let Some(place) = self.written.remove(key) {
             self.due.remove(&place);
-            self.keys.remove(&place.1);
         }
     }
 
     fn next(&self) -> Option<i64> {
-        self.due.first().map(|(due, _)| *due)
+        self.due.first_key_value().map(|((due, _), _)| *due)
     }
 
     /// Takes out those whose time has come.
     fn expired(&mut self, now: i64) -> Vec<(Key, Revision)> {
         let mut expired = Vec::new();
-        while let Some((due, revision)) = self.due.first().copied()
-            && due <= now
-        {
-            let Some(key) = self.keys.get(&revision).cloned() else { break };
-            self.remove(&key);
+        while let Some(first) = self.due.first_entry().filter(|first| first.key().0 <= now) {
+            let ((_, revision), key) = first.remove_entry();
+            self.written.remove(&key);
             expired.push((key, Revision(revision)));
         }
         expired
@@ -150,6 +144,6 @@ mod tests {
         assert_eq!(expiry.next(), Some(20));
         assert_eq!(expiry.expired(25), [(key("b"), Revision(2))]);
         expiry.remove(&key("a"));
-        assert_eq!((expiry.next(), expiry.keys.len(), expiry.written.len()), (None, 0, 0));
+        assert_eq!((expiry.next(), expiry.due.len(), expiry.written.len()), (None, 0, 0));
     }
 }

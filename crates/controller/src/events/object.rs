@@ -27,6 +27,12 @@ impl Reference {
         Self { api_version, kind, namespace, name, uid, field_path }
     }
 
+    /// The reference that it was made of, but for the resourceVersion.
+    pub(super) fn with_version(&self, resource_version: Option<String>) -> ObjectReference {
+        let Self { api_version, kind, namespace, name, uid, field_path } = self.clone();
+        ObjectReference { api_version, kind, namespace, name, uid, field_path, resource_version }
+    }
+
     /// The object as a whole, where a part of it is meant.
     pub(super) fn whole(&self) -> Self {
         Self { field_path: None, ..self.clone() }

@@ -32,10 +32,18 @@ struct Group {
     related: Option<Reference>,
 }
 
-/// A recorded event with its count.
+/// A recorded event with its count. The rest of it is in its group: a scheduler remembers one for each Pod.
 #[derive(Debug)]
 struct Series {
-    event: ApiEvent,
+    note: Box<str>,
+    /// Whether the note stands for others, too.
+    is_combined: bool,
+    /// The resourceVersions of the objects, which are not part of the identity.
+    regarding_version: Option<String>,
+    related_version: Option<String>,
+    /// The time in its name, in nanoseconds.
+    name: i128,
+    event_time: Timestamp,
     count: i32,
     last_observed: Timestamp,
     /// The count on the API server, and the time of writing it.
@@ -45,13 +53,39 @@ struct Series {
 
 impl Series {
     /// The event with the current count, as it should be on the API server.
-    fn write(&mut self, now: Timestamp) -> ApiEvent {
+    fn write(&mut self, group: &Group, reporter: &Reporter, now: Timestamp) -> ApiEvent {
         self.written = self.count;
         self.written_at = now;
         let last_observed_time = MicroTime(self.last_observed);
-        // A single event is not a series.
-        self.event.series = (self.count > 1).then_some(EventSeries { count: self.count, last_observed_time });
-        self.event.clone()
+        ApiEvent {
+            // A single event is not a series.
+            series: (self.count > 1).then_some(EventSeries { count: self.count, last_observed_time }),
+            ..self.event(group, reporter)
+        }
+    }
+
+    /// The event as it was created.
+    fn event(&self, group: &Group, reporter: &Reporter) -> ApiEvent {
+        let Reporter { controller, instance } = reporter;
+        let regarding = group.regarding.with_version(self.regarding_version.clone());
+        let object = regarding.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(controller);
+        ApiEvent {
+            metadata: ObjectMeta {
+                name: Some(event_name(object, self.name)),
+                namespace: Some(namespace_of(&regarding)),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(self.event_time)),
+            type_: Some(type_name(group.event_type).to_owned()),
+            reason: Some(group.reason.clone()),
+            action: Some(group.action.clone()),
+            note: Some(self.note.to_string()),
+            regarding: Some(regarding),
+            related: group.related.as_ref().map(|related| related.with_version(self.related_version.clone())),
+            reporting_controller: Some(controller.clone()),
+            reporting_instance: Some(truncate(instance.as_ref().unwrap_or(controller), MAX_NAME)),
+            ..ApiEvent::default()
+        }
     }
 }
 
@@ -59,8 +93,8 @@ impl Series {
 #[derive(Debug)]
 pub(super) struct AllSeries {
     reporter: Reporter,
-    /// By identity; without a note for combined events.
-    series: HashMap<Group, HashMap<Option<String>, Series>>,
+    /// By identity: those of each note, and the combined one. They are few.
+    series: HashMap<Group, Vec<Series>>,
     count: usize,
     capacity: usize,
     /// The timestamp of the last name, in nanoseconds: names are unique even if the clock stands still.
@@ -88,24 +122,38 @@ impl AllSeries {
             related: event.secondary.as_ref().map(Reference::of),
         };
         let note = truncate(event.note.as_deref().unwrap_or_default(), MAX_NOTE);
-        let known = self.series.get(&group);
-        let is_known = known.is_some_and(|notes| notes.contains_key(&Some(note.clone())));
-        let is_combined = !is_known && known.is_some_and(|notes| notes.len() + 1 >= MAX_NOTES);
-        let key = if is_combined { None } else { Some(note.clone()) };
-        if let Some(series) = self.series.get_mut(&group).and_then(|notes| notes.get_mut(&key)) {
+        let all = self.series.entry(group.clone()).or_default();
+        let known = all.iter().position(|series| !series.is_combined && *series.note == *note);
+        let is_combined = known.is_none() && all.len() + 1 >= MAX_NOTES;
+        let known =
+            known.or_else(|| is_combined.then(|| all.iter().position(|series| series.is_combined))?);
+        if let Some(series) = known.and_then(|at| all.get_mut(at)) {
             series.count = series.count.saturating_add(1);
             series.last_observed = now;
-            return (series.written == 1).then(|| series.write(now));
+            return (series.written == 1).then(|| series.write(&group, &self.reporter, now));
         }
         let note = if is_combined {
             truncate(&format!("(combined from similar events): {note}"), MAX_NOTE)
         } else {
             note
         };
-        let event = self.event(&group, note, regarding, event.secondary, now);
-        let series =
-            Series { event: event.clone(), count: 1, last_observed: now, written: 1, written_at: now };
-        self.series.entry(group).or_default().insert(key, series);
+        self.last_name = now.as_nanosecond().max(self.last_name + 1);
+        let series = Series {
+            note: note.into(),
+            is_combined,
+            regarding_version: regarding.resource_version,
+            related_version: event.secondary.and_then(|related| related.resource_version),
+            name: self.last_name,
+            event_time: now,
+            count: 1,
+            last_observed: now,
+            written: 1,
+            written_at: now,
+        };
+        let event = series.event(&group, &self.reporter);
+        // Most groups have one.
+        all.reserve_exact(1);
+        all.push(series);
         self.count += 1;
         if self.count > self.capacity {
             self.forget_oldest();
@@ -116,11 +164,12 @@ impl AllSeries {
     /// The counts to write now: of series that have ended, which are forgotten, and of those active for long.
     pub(super) fn due(&mut self, now: Timestamp) -> Vec<ApiEvent> {
         let mut due = Vec::new();
-        self.retain(|series| {
+        let reporter = self.reporter.clone();
+        self.retain(|group, series| {
             let is_over = now.duration_since(series.last_observed) >= FINISH_TIME;
             let is_old = now.duration_since(series.written_at) >= REFRESH_TIME;
             if series.count > series.written && (is_over || is_old) {
-                due.push(series.write(now));
+                due.push(series.write(group, &reporter, now));
             }
             !is_over
         });
@@ -129,63 +178,30 @@ impl AllSeries {
 
     /// All counts that the API server does not have yet.
     pub(super) fn unwritten(&mut self, now: Timestamp) -> Vec<ApiEvent> {
-        let all = self.series.values_mut().flat_map(HashMap::values_mut);
-        all.filter(|series| series.count > series.written).map(|series| series.write(now)).collect()
+        let groups = self.series.iter_mut();
+        let all = groups.flat_map(|(group, all)| all.iter_mut().map(move |series| (group, series)));
+        all.filter(|(_, series)| series.count > series.written)
+            .map(|(group, series)| series.write(group, &self.reporter, now))
+            .collect()
     }
 
-    fn retain(&mut self, mut keep: impl FnMut(&mut Series) -> bool) {
-        self.series.retain(|_, notes| {
-            notes.retain(|_, series| keep(series));
-            !notes.is_empty()
+    fn retain(&mut self, mut keep: impl FnMut(&Group, &mut Series) -> bool) {
+        self.series.retain(|group, all| {
+            all.retain_mut(|series| keep(group, series));
+            !all.is_empty()
         });
-        self.count = self.series.values().map(HashMap::len).sum();
+        self.count = self.series.values().map(Vec::len).sum();
     }
 
     /// Forgets the older half, at least one.
     fn forget_oldest(&mut self) {
         let mut times: Vec<(Timestamp, i128)> = Vec::with_capacity(self.count);
-        let age = |series: &Series| (series.last_observed, created(&series.event));
-        times.extend(self.series.values().flat_map(HashMap::values).map(age));
+        let age = |series: &Series| (series.last_observed, series.name);
+        times.extend(self.series.values().flatten().map(age));
         times.sort_unstable();
         let kept_since = times[times.len() / 2];
-        self.retain(|series| age(series) >= kept_since);
+        self.retain(|_, series| age(series) >= kept_since);
     }
-
-    fn event(
-        &mut self,
-        group: &Group,
-        note: String,
-        regarding: ObjectReference,
-        related: Option<ObjectReference>,
-        now: Timestamp,
-    ) -> ApiEvent {
-        let Reporter { controller, instance } = &self.reporter;
-        self.last_name = now.as_nanosecond().max(self.last_name + 1);
-        let object = regarding.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(controller);
-        ApiEvent {
-            metadata: ObjectMeta {
-                name: Some(event_name(object, self.last_name)),
-                namespace: Some(namespace_of(&regarding)),
-                ..ObjectMeta::default()
-            },
-            event_time: Some(MicroTime(now)),
-            type_: Some(type_name(group.event_type).to_owned()),
-            reason: Some(group.reason.clone()),
-            action: Some(group.action.clone()),
-            note: Some(note),
-            regarding: Some(regarding),
-            related,
-            reporting_controller: Some(controller.clone()),
-            reporting_instance: Some(truncate(instance.as_ref().unwrap_or(controller), MAX_NAME)),
-            ..ApiEvent::default()
-        }
-    }
-}
-
-/// Creation time of an event, by its name.
-fn created(event: &ApiEvent) -> i128 {
-    let name = event.metadata.name.as_deref().unwrap_or_default();
-    name.rsplit_once('.').and_then(|(_, time)| i128::from_str_radix(time, 16).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

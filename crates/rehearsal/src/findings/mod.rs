@@ -9,6 +9,8 @@ mod removed;
 mod selectors;
 mod state;
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
 use kube::Client;
 use serde::Serialize;
@@ -186,8 +188,8 @@ pub struct Manifest {
     pub namespace: String,
     /// Its name; empty if the server generates one.
     pub name: String,
-    /// All of it.
-    pub object: Value,
+    /// All of it. Clones share it.
+    pub object: Arc<Value>,
 }
 
 impl Manifest {
@@ -202,7 +204,8 @@ impl Manifest {
             _ if is_cluster_scoped(&api_version, &kind) => String::new(),
             _ => default_namespace.to_owned(),
         };
-        Self { api_version, kind, namespace, name: text("/metadata/name"), object }
+        let name = text("/metadata/name");
+        Self { api_version, kind, namespace, name, object: Arc::new(object) }
     }
 
     /// The API group; empty for the core group.

@@ -36,7 +36,7 @@ fn service(index: usize, manifest: &Manifest, state: &State, findings: &mut Vec<
         findings.push(finding);
         return;
     }
-    if !pods.iter().any(|pod| pod.is_ready()) {
+    if !pods.iter().any(|pod| pod.is_ready) {
         let message = format!("none of the {} selected Pods is ready", pods.len());
         findings.push(Finding::new(
             Severity::Error,
@@ -52,11 +52,7 @@ fn service(index: usize, manifest: &Manifest, state: &State, findings: &mut Vec<
         else {
             return;
         };
-        let has_port = |pod: &&PodState| {
-            let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
-            containers.flat_map(|container| &container.ports).any(|port| port.name.as_deref() == Some(name))
-        };
-        if !pods.iter().any(has_port) {
+        if !pods.iter().any(|pod| pod.has_port(name)) {
             let message = format!("no container of the selected Pods has a port named {name:?}");
             let field = format!("spec.{path}.targetPort");
             findings.push(Finding::new(Severity::Error, Check::MissingPort, Some(index), &field, message));
@@ -85,7 +81,7 @@ fn nearest(namespace: &str, selector: &serde_json::Map<String, Value>, state: &S
     for (key, value) in selector {
         let mut others = selector.clone();
         others.remove(key);
-        let found = state.pods_with(namespace, &others).find_map(|pod| pod.metadata.labels.get(key));
+        let found = state.pods_with(namespace, &others).find_map(|pod| pod.label(key));
         if let Some(found) = found {
             return Some(format!(
                 "there are Pods with {key}={found}, not {}",

@@ -45,65 +45,90 @@ struct NamedMetadata {
     uid: String,
 }
 
+/// What is kept of a Pod: there may be tens of thousands.
 #[derive(Deserialize)]
-pub(super) struct Metadata {
-    #[serde(default)]
-    pub(super) namespace: String,
-    #[serde(default)]
-    pub(super) labels: BTreeMap<String, String>,
+#[serde(from = "Pod")]
+pub(super) struct PodState {
+    namespace: Box<str>,
+    labels: Box<[(Box<str>, Box<str>)]>,
+    /// Names of ports.
+    ports: Box<[Box<str>]>,
+    /// Neither finished nor failed.
+    is_live: bool,
+    pub(super) is_ready: bool,
 }
 
 #[derive(Deserialize)]
-pub(super) struct PodState {
-    pub(super) metadata: Metadata,
-    pub(super) spec: PodSpec,
+struct Pod {
+    metadata: PodMetadata,
+    spec: PodSpec,
     #[serde(default)]
-    pub(super) status: PodStatus,
+    status: PodStatus,
+}
+
+#[derive(Deserialize)]
+struct PodMetadata {
+    #[serde(default)]
+    namespace: Box<str>,
+    #[serde(default)]
+    labels: BTreeMap<Box<str>, Box<str>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PodSpec {
-    pub(super) containers: Vec<Container>,
+struct PodSpec {
+    containers: Vec<Container>,
     #[serde(default)]
-    pub(super) init_containers: Vec<Container>,
+    init_containers: Vec<Container>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Container {
+struct Container {
     #[serde(default)]
-    pub(super) ports: Vec<ContainerPort>,
+    ports: Vec<ContainerPort>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct ContainerPort {
+struct ContainerPort {
     #[serde(default)]
-    pub(super) name: Option<String>,
+    name: Option<Box<str>>,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct PodStatus {
+struct PodStatus {
     #[serde(default)]
-    pub(super) phase: String,
+    phase: Box<str>,
     #[serde(default)]
-    pub(super) conditions: Vec<Condition>,
+    conditions: Vec<Condition>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Condition {
+struct Condition {
     #[serde(rename = "type")]
-    pub(super) type_: String,
-    pub(super) status: String,
+    type_: Box<str>,
+    status: Box<str>,
+}
+
+impl From<Pod> for PodState {
+    fn from(Pod { metadata, spec, status }: Pod) -> Self {
+        let containers = spec.containers.into_iter().chain(spec.init_containers);
+        Self {
+            namespace: metadata.namespace,
+            labels: metadata.labels.into_iter().collect(),
+            ports: containers.flat_map(|container| container.ports).filter_map(|port| port.name).collect(),
+            is_live: !matches!(&*status.phase, "Succeeded" | "Failed"),
+            is_ready: status.conditions.iter().any(|one| &*one.type_ == "Ready" && &*one.status == "True"),
+        }
+    }
 }
 
 impl PodState {
-    /// Neither finished nor failed.
-    pub(super) fn is_live(&self) -> bool {
-        !matches!(&*self.status.phase, "Succeeded" | "Failed")
+    pub(super) fn label(&self, name: &str) -> Option<&str> {
+        self.labels.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value)
     }
 
-    pub(super) fn is_ready(&self) -> bool {
-        self.status.conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True")
+    pub(super) fn has_port(&self, name: &str) -> bool {
+        self.ports.iter().any(|port| **port == *name)
     }
 }
 
@@ -224,11 +249,11 @@ impl State {
         labels: &'s serde_json::Map<String, Value>,
     ) -> impl Iterator<Item = &'s PodState> {
         let matches = move |pod: &&PodState| {
-            pod.metadata.namespace == namespace
-                && labels.iter().all(|(key, value)| {
-                    pod.metadata.labels.get(key).is_some_and(|found| value.as_str() == Some(found))
-                })
+            *pod.namespace == *namespace
+                && labels
+                    .iter()
+                    .all(|(key, value)| pod.label(key).is_some_and(|found| value.as_str() == Some(found)))
         };
-        self.pods.iter().filter(move |pod| pod.is_live()).filter(matches)
+        self.pods.iter().filter(|pod| pod.is_live).filter(matches)
     }
 }
