@@ -94,6 +94,7 @@ tasks
     requests                    requests by verb
     memory                      memory with some or all of many Pods tracked
     large                       thousands of large Pods in every state: time and memory of `status` and `wait`
+    earlier                     all of these beside an earlier binary, if SETTLED_EARLIER is set
     --server settled|kube-apiserver
                                 server (both; requests, memory and large on settled)
     --competitors               only the other tools
@@ -114,7 +115,8 @@ tasks
 
 environment
   SETTLED_BINARY              another `settled` binary
-  SETTLED_EARLIER             an earlier binary, with which `bench apiserver` compares instead of kube-apiserver
+  SETTLED_EARLIER             an earlier binary, with which `bench apiserver` compares instead of kube-apiserver,
+                              and `bench wait earlier`
   SETTLED_CACHE               directory of built reference implementations and generated dumps
                               (default: $XDG_CACHE_HOME/settled or ~/.cache/settled)
   CI=true                     missing reference implementations are failures instead of skipped

@@ -15,6 +15,8 @@ use crate::{Outcome, process, server};
 pub(crate) enum Tool {
     /// `settled wait`.
     Settled,
+    /// The same of an earlier binary.
+    Earlier,
     /// `kubectl wait --for=condition=…`.
     KubectlWait,
     /// `kubectl rollout status`, which supports three kinds.
@@ -32,10 +34,20 @@ impl Tool {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Settled => "settled wait",
+            Self::Earlier => "earlier settled wait",
             Self::KubectlWait => "kubectl wait",
             Self::RolloutStatus => "kubectl rollout status",
             Self::Helm => "helm install --wait",
             Self::Polling => "kubectl get, each second",
+        }
+    }
+
+    /// The program of [`Self::Settled`] or [`Self::Earlier`].
+    pub(crate) fn settled(self) -> Outcome<PathBuf> {
+        if self == Self::Earlier {
+            Ok(server::earlier().ok_or("SETTLED_EARLIER is not set")?)
+        } else {
+            server::binary()
         }
     }
 
@@ -117,14 +129,16 @@ pub(crate) fn command(tool: Tool, place: &Place, wait: &Wait<'_>) -> Outcome<Com
         By::File => vec!["-f".to_owned(), chart.join(OBJECTS).display().to_string()],
     };
     let mut command = match tool {
-        Tool::Settled => Command::new(server::binary()?),
+        Tool::Settled | Tool::Earlier => Command::new(tool.settled()?),
         Tool::KubectlWait | Tool::RolloutStatus => Command::new(place.bin.join("kubectl")),
         Tool::Helm => Command::new(place.bin.join("helm")),
         // The loop has no timeout of its own.
         Tool::Polling => Command::new("timeout"),
     };
     match tool {
-        Tool::Settled => command.args(["wait", "-n", namespace, "--timeout", &limit]).args(which).args(more),
+        Tool::Settled | Tool::Earlier => {
+            command.args(["wait", "-n", namespace, "--timeout", &limit]).args(which).args(more)
+        }
         Tool::KubectlWait => command
             .args(["wait", "-n", namespace, "--timeout", &limit])
             .arg(format!("--for=condition={}", kind.condition()))

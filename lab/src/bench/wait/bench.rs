@@ -280,7 +280,7 @@ impl Started {
 pub(super) fn timed_out(tool: Tool, ended: Ended, started: &Started) -> bool {
     let said = started.waiter.said();
     match tool {
-        Tool::Settled => ended.code == Some(3),
+        Tool::Settled | Tool::Earlier => ended.code == Some(3),
         _ => ["timed out waiting", "context deadline exceeded"].iter().any(|words| said.contains(words)),
     }
 }

@@ -148,7 +148,7 @@ impl Bench {
     }
 
     /// Milliseconds from the last status to the exit, and duration of the write.
-    fn detect_once(&mut self, tool: Tool, setting: &Setting<'_>) -> Outcome<(f64, f64)> {
+    pub(super) fn detect_once(&mut self, tool: Tool, setting: &Setting<'_>) -> Outcome<(f64, f64)> {
         let mut started = self.start(tool, setting)?;
         let written = self.write(&started.path, &started.names, &done(setting.kind))?;
         let ended = started.ends(tool, 0)?;

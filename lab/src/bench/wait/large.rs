@@ -25,10 +25,10 @@ struct Rows {
 }
 
 /// Resource usage of a command. NaN if unknown or not applicable.
-struct Used {
-    seconds: f64,
-    cpu_seconds: f64,
-    peak_bytes: u64,
+pub(super) struct Used {
+    pub(super) seconds: f64,
+    pub(super) cpu_seconds: f64,
+    pub(super) peak_bytes: u64,
 }
 
 impl Rows {
@@ -171,7 +171,7 @@ impl Bench {
     }
 
     /// Runs a command, which must exit with one of these codes.
-    fn run(&self, mut command: Command, codes: &[i32]) -> Outcome<Used> {
+    pub(super) fn run(&self, mut command: Command, codes: &[i32]) -> Outcome<Used> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.place.environment(&mut command);
         let used = run_measured(&mut command)?;

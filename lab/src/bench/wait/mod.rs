@@ -5,6 +5,7 @@
 
 mod bench;
 mod detect;
+mod earlier;
 mod fail;
 mod large;
 mod memory;
@@ -54,20 +55,21 @@ const SMOKE: Plan = Plan {
 #[derive(Clone, Copy)]
 struct Part {
     name: &'static str,
-    /// Marker of its section.
-    page: &'static str,
+    /// Marker of its section; none of what is not published.
+    page: Option<&'static str>,
     /// Whether a run on both servers measures it on kube-apiserver, too.
     both: bool,
     measure: fn(&mut Bench) -> Outcome<Vec<Bar>>,
 }
 
 /// In the order of a complete run.
-const PARTS: [Part; 5] = [
-    Part { name: "detect", page: "wait-detect", both: true, measure: Bench::detect },
-    Part { name: "fail", page: "wait-fail", both: true, measure: Bench::fail },
-    Part { name: "requests", page: "wait-requests", both: false, measure: Bench::requests },
-    Part { name: "memory", page: "wait-memory", both: false, measure: Bench::memory },
-    Part { name: "large", page: "wait-large", both: false, measure: Bench::large },
+const PARTS: [Part; 6] = [
+    Part { name: "detect", page: Some("wait-detect"), both: true, measure: Bench::detect },
+    Part { name: "fail", page: Some("wait-fail"), both: true, measure: Bench::fail },
+    Part { name: "requests", page: Some("wait-requests"), both: false, measure: Bench::requests },
+    Part { name: "memory", page: Some("wait-memory"), both: false, measure: Bench::memory },
+    Part { name: "large", page: Some("wait-large"), both: false, measure: Bench::large },
+    Part { name: "earlier", page: None, both: false, measure: Bench::earlier },
 ];
 
 struct Flags {
@@ -128,7 +130,8 @@ impl Flags {
             );
         }
         if flags.parts.is_empty() {
-            flags.parts = PARTS.to_vec();
+            let is_compared = server::earlier().is_some();
+            flags.parts = PARTS.into_iter().filter(|part| part.page.is_some() || is_compared).collect();
         }
         Ok(flags)
     }
@@ -159,7 +162,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
 
 /// One part on all its servers; `None` if a program is not available.
 fn run_part(flags: &Flags, part: Part) -> Outcome<Option<bool>> {
-    let mut page = Page::new(part.page, flags.write_docs);
+    let mut page = Page::new(part.page.unwrap_or_default(), flags.write_docs && part.page.is_some());
     page.machine(&format!("cargo xtask bench wait {} --write-docs", part.name))?;
     let mut bars = Vec::new();
     for kind in flags.kinds(part) {
