@@ -33,13 +33,24 @@ struct Shops {
 }
 
 impl Shops {
-    /// Deploys a version of the CRD.
+    /// Deploys a version of the CRD. It stays established meanwhile: that its schema is served shows in what the server publishes.
     async fn deploy(&self, fields: &Value) -> Result<(), Box<dyn Error>> {
         let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let deployer = PatchParams::apply("deployer").force();
         crds.patch(CRD, &deployer, &Patch::Apply(definition(fields))).await?;
         await_condition(crds, CRD, is_crd_established()).await?;
+        while self.published().await? != *fields {
+            tokio::task::yield_now().await;
+        }
         Ok(())
+    }
+
+    /// The fields of the spec in the server's OpenAPI document.
+    async fn published(&self) -> Result<Value, Box<dyn Error>> {
+        let request = http::Request::get("/openapi/v3/apis/example.com/v1").body(Vec::new())?;
+        let mut document: Value = self.client.request(request).await?;
+        let fields = "/components/schemas/com.example.v1.Shop/properties/spec/properties";
+        Ok(document.pointer_mut(fields).map(Value::take).unwrap_or_default())
     }
 
     async fn read(&self, what: &str) -> Result<String, Box<dyn Error>> {
