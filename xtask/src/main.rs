@@ -94,7 +94,7 @@ tasks
     requests                    requests by verb
     memory                      memory with some or all of many Pods tracked
     large                       thousands of large Pods in every state: time and memory of `status` and `wait`
-    earlier                     all of these beside an earlier binary, if SETTLED_EARLIER is set
+    earlier                     latency, memory and large beside an earlier binary, if SETTLED_EARLIER is set
     --server settled|kube-apiserver
                                 server (both; requests, memory and large on settled)
     --competitors               only the other tools

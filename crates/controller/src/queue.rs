@@ -362,3 +362,19 @@ impl<K: Clone + Eq + Hash + Debug> Drop for Item<K> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_memory_of_a_burst_is_given_back() {
+        let queue = Queue::new(Backoff::default());
+        (0..10 * BURST).for_each(|key| queue.add(key, 0));
+        assert!(queue.state().places.capacity() >= 10 * BURST);
+        for _ in 0..10 * BURST {
+            queue.next().await.unwrap().succeed();
+        }
+        assert!(queue.state().places.capacity() < 4 * BURST);
+    }
+}

@@ -48,7 +48,7 @@ fn a_deployment_becomes_ready() {
     let (code, report) = json(&directory, "-f web.yaml");
     assert_eq!((code, &report["outcome"]), (0, &"settled".into()), "{report}");
     assert_eq!(findings(&report), Vec::<String>::new());
-    // The same seed, the same rehearsal, whatever the time of day.
+    // The same seed, the same lines.
     let lines = |arguments: &str| {
         let output = rehearse(&directory, &format!("-f web.yaml {arguments}")).output();
         let text = String::from_utf8(output.stderr).unwrap();

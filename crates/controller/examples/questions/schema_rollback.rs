@@ -1,6 +1,7 @@
 //! How do I take a field back? A schema without it hides what is stored at once, and the next write deletes it. A deprecated field stays.
 
 use std::error::Error;
+use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -12,6 +13,8 @@ use serde_json::{Value, json};
 use settled_apiserver::Server;
 
 const CRD: &str = "shops.example.com";
+/// For how long a schema may take to be served.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The CRD of shops, with these fields of the spec.
 fn definition(fields: &Value) -> Value {
@@ -39,6 +42,10 @@ impl Shops {
         let deployer = PatchParams::apply("deployer").force();
         crds.patch(CRD, &deployer, &Patch::Apply(definition(fields))).await?;
         await_condition(crds, CRD, is_crd_established()).await?;
+        tokio::time::timeout(PATIENCE, self.is_published(fields)).await?
+    }
+
+    async fn is_published(&self, fields: &Value) -> Result<(), Box<dyn Error>> {
         while self.published().await? != *fields {
             tokio::task::yield_now().await;
         }

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use super::bench::{BYTES, Bar, Bench, Setting, progress};
 use super::large::Used;
+use super::memory::TRACKED;
 use super::objects::done;
 use crate::Outcome;
 use crate::bench::waiters::{By, Tool, Waited};
@@ -11,8 +12,6 @@ use crate::measure::{Rounds, Table, figure};
 
 /// The two in turn, the earlier one first.
 const TOOLS: [Tool; 2] = [Tool::Earlier, Tool::Settled];
-/// Number of tracked Pods of many.
-const TRACKED: usize = 50;
 
 /// What both were measured at: less is better.
 struct Compared {

@@ -13,7 +13,7 @@ use crate::measure::{Table, figure};
 /// Bars for 50 tracked Pods of many, and for all, in MB.
 const MEMORY_BELOW: f64 = 40.0;
 /// Number of tracked Pods of many.
-const TRACKED: usize = 50;
+pub(super) const TRACKED: usize = 50;
 
 impl Bench {
     /// Peak memory while some or all Pods of a namespace are tracked.

@@ -129,8 +129,11 @@ impl Flags {
                 "--write-docs cannot be combined with --server, --smoke, --rounds or --competitors".into()
             );
         }
+        let is_compared = server::earlier().is_some();
+        if !is_compared && flags.parts.iter().any(|part| part.page.is_none()) {
+            return Err("bench wait earlier needs SETTLED_EARLIER=BINARY, to compare with".into());
+        }
         if flags.parts.is_empty() {
-            let is_compared = server::earlier().is_some();
             flags.parts = PARTS.into_iter().filter(|part| part.page.is_some() || is_compared).collect();
         }
         Ok(flags)
@@ -163,7 +166,8 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
 /// One part on all its servers; `None` if a program is not available.
 fn run_part(flags: &Flags, part: Part) -> Outcome<Option<bool>> {
     let mut page = Page::new(part.page.unwrap_or_default(), flags.write_docs && part.page.is_some());
-    page.machine(&format!("cargo xtask bench wait {} --write-docs", part.name))?;
+    let published = if part.page.is_some() { " --write-docs" } else { "" };
+    page.machine(&format!("cargo xtask bench wait {}{published}", part.name))?;
     let mut bars = Vec::new();
     for kind in flags.kinds(part) {
         let Some((continued, more)) = measure(flags, part, kind, page)? else { return Ok(None) };
