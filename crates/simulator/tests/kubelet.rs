@@ -231,6 +231,8 @@ golden! {
     image_comes_late,
     invalid_image,
     never_pulled,
+    pulls_wait,
+    pulls_in_parallel,
     missing_config_map,
     missing_volume,
     unbound_claim,

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodStatus, Secret,
 };
 
+use super::pulls::{PullRequest, Turn};
 use crate::scenario::{ContainerScript, Eviction};
 
 /// Objects that a Pod refers to, in its namespace.
@@ -40,6 +41,8 @@ pub(crate) struct Input<'a> {
     pub(crate) references: &'a dyn References,
     /// Since when an image is on the Node.
     pub(crate) image_since: &'a dyn Fn(&str) -> Option<i64>,
+    /// When it is the turn of a pull on the Node.
+    pub(crate) pull: &'a dyn Fn(&PullRequest<'_>) -> Turn,
     pub(crate) scripts: &'a Scripts,
     /// Why the Node has no room for what a Pod asks for, beside what its other Pods were given.
     pub(crate) refuses: &'a dyn Fn(&Pod) -> Option<Refusal>,

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
 
 use k8s_openapi::api::core::v1::Pod;
 use settled_controller::ObjectKey;
 
 use super::container;
+use super::pulls::{PullRequest, Puller, Turn};
 use super::resize::PENDING;
 use super::status::condition;
 use super::text;
@@ -23,8 +25,8 @@ pub(super) struct Memory {
     /// Which Pod has an address, and which address a Pod.
     owners: HashMap<Ipv4Addr, String>,
     addresses: HashMap<String, Ipv4Addr>,
-    /// Since when a Node has an image.
-    images: HashMap<String, HashMap<String, i64>>,
+    /// Of each Node.
+    pullers: HashMap<String, Puller>,
     /// Pods of a Node whose resize does not fit.
     deferred: HashMap<String, BTreeSet<ObjectKey>>,
 }
@@ -46,15 +48,19 @@ impl Memory {
         } else {
             self.settle(node, pod);
         }
+        let puller = self.pullers.entry(node.clone()).or_default();
         let statuses = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+        // Until all have been started, when they asked for their images decides when they are.
+        let mut regular = status.container_statuses.iter().flatten();
+        if regular.all(|known| container::running_since(known).is_some()) {
+            puller.forget(uid);
+        }
         for known in statuses {
             let Some(since) = container::running_since(known) else { continue };
             let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
             let image = containers.find(|container| container.name == known.name);
             let Some(image) = image.and_then(|container| container.image.as_ref()) else { continue };
-            if self.image_since(node, image).is_none_or(|earlier| since < earlier) {
-                self.images.entry(node.clone()).or_default().insert(image.clone(), since);
-            }
+            puller.has_image(image, since);
         }
     }
 
@@ -79,6 +85,9 @@ impl Memory {
         let uid = meta::uid(pod);
         if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()) {
             self.settle(node, pod);
+            if let Some(puller) = self.pullers.get_mut(node) {
+                puller.forget(uid);
+            }
         }
         self.looked.remove(uid);
         if let Some(address) = self.addresses.remove(uid) {
@@ -87,7 +96,19 @@ impl Memory {
     }
 
     pub(super) fn image_since(&self, node: &str, image: &str) -> Option<i64> {
-        self.images.get(node)?.get(image).copied()
+        self.pullers.get(node)?.image_since(image)
+    }
+
+    /// When it is the turn of a Pod's pull.
+    pub(super) fn pull(
+        &mut self,
+        node: &str,
+        uid: &str,
+        pull: &PullRequest<'_>,
+        most: NonZeroU32,
+        now: i64,
+    ) -> Turn {
+        self.pullers.entry(node.to_owned()).or_default().pull(uid, pull, most, now)
     }
 
     pub(super) fn looked(&self, uid: &str) -> Option<i64> {

@@ -8,6 +8,7 @@ pub(crate) mod logs;
 mod memory;
 mod patch;
 mod probes;
+mod pulls;
 mod references;
 mod resize;
 mod room;
@@ -18,6 +19,7 @@ mod sync;
 mod text;
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +38,7 @@ use crate::meta;
 use crate::scenario::{ContainerScript, NodeScript, PodFacts, PodScript, Scenario, from_annotations};
 use input::{Input, Outcome, References, Scripts};
 use memory::Memory;
+use pulls::PullRequest;
 
 static NO_STATUS: LazyLock<PodStatus> = LazyLock::new(PodStatus::default);
 
@@ -159,14 +162,15 @@ impl Kubelet {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What the scenario and the annotations of a Node say about it.
+    fn script(&self, node: &Node) -> Option<NodeScript> {
+        let noted = || from_annotations::<NodeScript>(node.metadata.annotations.as_ref()?, None).ok()?;
+        self.scenario.node(meta::name(node)).cloned().or_else(noted)
+    }
+
     /// For how long the kubelet of a Node is silent; none if it is not.
     fn silence(&self, node: &Node, now: Timestamp) -> Option<Next> {
-        let noted = node
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|all| from_annotations::<NodeScript>(all, None).ok()?);
-        let script = self.scenario.node(meta::name(node)).cloned().or(noted)?;
+        let script = self.script(node)?;
         let elapsed = Duration::try_from(now.duration_since(self.begin)).unwrap_or_default();
         if !script.is_dead(elapsed) {
             return None;
@@ -200,6 +204,11 @@ impl Kubelet {
             }
             self.memory().image_since(meta::name(node), image)
         };
+        let pull = |request: &PullRequest<'_>| {
+            let most = self.script(node).and_then(|script| script.max_parallel_image_pulls);
+            let most = most.unwrap_or(NonZeroU32::MIN);
+            self.memory().pull(meta::name(node), meta::uid(pod), request, most, now)
+        };
         let references = Cached { informers, namespace: meta::namespace(pod) };
         let refuses = |pod: &Pod| room::refusal(pod, node, &informers.pods_on(meta::name(node)));
         let input = Input {
@@ -209,6 +218,7 @@ impl Kubelet {
             pod_ip: &pod_ip,
             references: &references,
             image_since: &image_since,
+            pull: &pull,
             scripts: &scripts,
             refuses: &refuses,
             seed: self.scenario.seed(),

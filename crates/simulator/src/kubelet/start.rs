@@ -5,6 +5,7 @@ use settled_go::strconv::quote;
 
 use super::image::{self, Reference};
 use super::input::{EventKind, Input, Role, Timeline};
+use super::pulls::{PullRequest, Turn};
 use super::references;
 use super::text;
 use crate::scenario::{ContainerScript, Pull, StartFailure};
@@ -17,6 +18,8 @@ pub(super) const MAX_BACKOFF: i64 = 300;
 const RESYNC: i64 = 60;
 /// How long a container takes to be created and started, unless the scenario says otherwise.
 const START: i64 = 1;
+/// Milliseconds of a pull of an image that is there.
+const PRESENT: u64 = 300;
 
 const FAILED: EventKind = EventKind::warning("Failed");
 
@@ -98,10 +101,19 @@ impl Start<'_, '_> {
         self.script.pull.clone().unwrap_or_default()
     }
 
-    /// Milliseconds of a pull.
-    fn pull_time(&self, reference: &Reference, pull: &Pull, is_present: bool) -> u64 {
+    /// When it is the turn of a pull.
+    fn pull(
+        &self,
+        reference: &Reference,
+        pull: &Pull,
+        at: i64,
+        (is_present, succeeds): (bool, bool),
+    ) -> Turn {
         let given = pull.takes.and_then(|takes| u64::try_from(takes.0.as_millis()).ok());
-        given.unwrap_or_else(|| if is_present { 300 } else { reference.pull_time() })
+        let first = given.unwrap_or_else(|| if is_present { PRESENT } else { reference.pull_time() });
+        let (container, image) = (&*self.container.name, self.image());
+        let takes = (first, first.min(PRESENT));
+        (self.input.pull)(&PullRequest { container, image, at, takes, succeeds })
     }
 
     fn is_on_node(&self, pull: &Pull, at: i64) -> bool {
@@ -146,10 +158,10 @@ impl Start<'_, '_> {
             return failed(timeline, sync, "ImagePullBackOff", format!("{message}: {}", pulls.error));
         }
         timeline.event(sync, EventKind::normal("Pulling"), Some(&path), format!("Pulling image {quoted}"));
-        let takes = self.pull_time(&reference, &pull, is_present);
-        let at = sync + i64::try_from(takes.div_ceil(1000)).unwrap_or_default();
         let fails =
             pull.fails.is_some() && pull.times.is_none_or(|times| self.runs == 0 && pulls.failed < times);
+        let turn = self.pull(&reference, &pull, sync, (is_present, !fails));
+        let at = turn.over();
         if fails {
             let error = reference.error(&pull);
             timeline.event(at, FAILED, Some(&path), format!("Failed to pull image {quoted}: {error}"));
@@ -159,9 +171,11 @@ impl Start<'_, '_> {
             pulls.error = format!("{reason}: {message}");
             return failed(timeline, at, reason, message);
         }
-        let takes = text::duration(takes);
+        let since = |begin: i64| text::duration(u64::try_from(turn.end - begin).unwrap_or_default());
         let note = format!(
-            "Successfully pulled image {quoted} in {takes} ({takes} including waiting). Image size: {} bytes.",
+            "Successfully pulled image {quoted} in {} ({} including waiting). Image size: {} bytes.",
+            since(turn.begin),
+            since(sync * 1000),
             reference.size()
         );
         timeline.event(at, EventKind::normal("Pulled"), Some(&path), note);

@@ -209,7 +209,11 @@ impl<'a, 'b> Look<'a, 'b> {
             if has_initialized && role == Role::Init {
                 continue;
             }
-            let first = base.map(|base| (base, self.first_end(container, role, base)));
+            // Only what was never created has a first start, and asks for a pull then.
+            let first_end = |base| {
+                if container::was_created(known) { base } else { self.first_end(container, role, base) }
+            };
+            let first = base.map(|base| (base, first_end(base)));
             let first = first.or_else(|| has_initialized.then_some((sandbox, sandbox)));
             let started = self.run(container, role, first, sandbox, known);
             let finished = container::terminated(known).filter(|terminated| terminated.exit_code == 0);
@@ -224,9 +228,12 @@ impl<'a, 'b> Look<'a, 'b> {
         // They are started one after the other, and reported together.
         let base = base.unwrap_or(sandbox);
         let (mut next, mut bases) = (base, Vec::new());
+        let are_created = containers.regular.iter().all(container::was_created);
         for container in &spec.containers {
             bases.push(next);
-            next = self.first_end(container, Role::Regular, next);
+            if !are_created {
+                next = self.first_end(container, Role::Regular, next);
+            }
         }
         for ((container, known), base) in spec.containers.iter().zip(&mut containers.regular).zip(bases) {
             self.run(container, Role::Regular, Some((base, next)), sandbox, known);

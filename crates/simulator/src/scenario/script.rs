@@ -1,6 +1,7 @@
 //! Scripts: the entries of a scenario, as its YAML has them.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -255,6 +256,8 @@ pub struct NodeScript {
     pub returns: Option<Delay>,
     /// When it is drained.
     pub drains: Option<Delay>,
+    /// How many images its kubelet pulls at a time: one, as `serializeImagePulls` is true by default.
+    pub max_parallel_image_pulls: Option<NonZeroU32>,
 }
 
 impl NodeScript {
