@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use kstatus::{Known, Node, Object, ParseError};
 use kube::runtime::reflector::{Lookup, ObjectRef};
@@ -114,13 +115,13 @@ impl<'a> ObjectView<'a> {
     }
 }
 
-/// Key of an object within its kind: namespace, empty if cluster-scoped, and name.
+/// Key of an object within its kind: namespace, empty if cluster-scoped, and name. Clones share both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// `metadata.namespace`.
-    pub namespace: Box<str>,
+    pub namespace: Arc<str>,
     /// `metadata.name`.
-    pub name: Box<str>,
+    pub name: Arc<str>,
 }
 
 impl ObjectKey {

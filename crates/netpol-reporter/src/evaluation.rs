@@ -42,7 +42,7 @@ pub(crate) struct Desired {
 }
 
 /// Policies by namespace.
-pub(crate) type Policies = BTreeMap<Box<str>, BTreeMap<ObjectKey, Observed>>;
+pub(crate) type Policies = BTreeMap<Arc<str>, BTreeMap<ObjectKey, Observed>>;
 
 /// The number of policies by provider and outcome.
 pub(crate) type Totals = BTreeMap<(String, &'static str), i64>;
@@ -87,7 +87,7 @@ impl Part {
 /// What is to be reported for all policies.
 #[derive(Debug, Default)]
 pub(crate) struct Evaluation {
-    parts: BTreeMap<Box<str>, Part>,
+    parts: BTreeMap<Arc<str>, Part>,
     totals: Totals,
 }
 
@@ -107,7 +107,7 @@ impl Evaluation {
     }
 
     /// Takes new evaluations of whole namespaces. Returns the policies whose verdict changed.
-    pub(crate) fn take(&mut self, parts: BTreeMap<Box<str>, Part>) -> Vec<ObjectKey> {
+    pub(crate) fn take(&mut self, parts: BTreeMap<Arc<str>, Part>) -> Vec<ObjectKey> {
         let mut changed = Vec::new();
         for (namespace, new) in parts {
             for (label, count) in &new.totals {
@@ -137,8 +137,8 @@ pub(crate) fn evaluate(
     profiles: &Profiles,
     providers: &Providers,
     policies: &Policies,
-) -> BTreeMap<Box<str>, Part> {
-    let mut parts: BTreeMap<Box<str>, Part> =
+) -> BTreeMap<Arc<str>, Part> {
+    let mut parts: BTreeMap<Arc<str>, Part> =
         policies.iter().map(|(namespace, policies)| (namespace.clone(), Part::new(policies))).collect();
     let mut add = |key: &ObjectKey, outcome, conditions, rules| {
         if let Some(part) = parts.get_mut(&key.namespace) {

@@ -116,7 +116,7 @@ impl Reporter {
     }
 
     /// Takes new evaluations of namespaces. Returns the policies whose verdict changed.
-    pub(crate) fn take(&self, evaluated: usize, parts: BTreeMap<Box<str>, Part>) -> Vec<ObjectKey> {
+    pub(crate) fn take(&self, evaluated: usize, parts: BTreeMap<Arc<str>, Part>) -> Vec<ObjectKey> {
         let mut evaluation = self.evaluation();
         let changed = evaluation.take(parts);
         self.metrics.evaluated(evaluated, evaluation.totals());

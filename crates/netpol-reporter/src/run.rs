@@ -199,8 +199,8 @@ impl Evaluations<'_> {
         &self,
         providers: Arc<Providers>,
         policies: &Policies,
-        namespaces: &BTreeSet<Box<str>>,
-    ) -> Option<(usize, BTreeMap<Box<str>, Part>)> {
+        namespaces: &BTreeSet<Arc<str>>,
+    ) -> Option<(usize, BTreeMap<Arc<str>, Part>)> {
         let namespaces = namespaces
             .iter()
             .map(|namespace| (namespace.clone(), policies.get(namespace).cloned().unwrap_or_default()));
@@ -224,7 +224,7 @@ impl Evaluations<'_> {
 }
 
 /// Records a change of a policy. Returns its namespace if there is anything new to evaluate.
-fn note(policies: &mut Policies, change: &Change<DynamicObject>) -> Option<Box<str>> {
+fn note(policies: &mut Policies, change: &Change<DynamicObject>) -> Option<Arc<str>> {
     let namespace = &change.key.namespace;
     let removed =
         |policies: &mut Policies| policies.get_mut(namespace)?.remove(&change.key).map(|_| namespace.clone());

@@ -87,7 +87,7 @@ fn load(page: &mut Page, directory: &Path, smoke: bool) -> Outcome<bool> {
     let fast = run("max")?;
     let live = run(if smoke { "10x" } else { "1x" })?;
     page.line(&format!(
-        "{count} Deployments with {PODS_EACH} Pods each on 100 Nodes, from start to exit; the processor time of all threads:"
+        "{count} Deployments with {PODS_EACH} Pods each on 100 Nodes, each of which pulls one image at a time, from start to exit; the processor time of all threads:"
     ));
     let mut table = Table::new(["speed", "s", "processor time, s", "cores", "peak memory, MB"]);
     let cores = |usage: &process::Usage| usage.cpu.as_secs_f64() / usage.wall.as_secs_f64();

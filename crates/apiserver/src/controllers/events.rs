@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use settled_store::{Entry, Expect, Key, Revision, Scope, Write};
+use settled_store::{Entry, Expect, Scope, Write};
 use tokio::task::JoinSet;
 
 use super::feed::{Feed, News};
@@ -23,20 +23,22 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 struct Expiry {
     /// By the time when they go, in milliseconds, and the revision that wrote them, which is theirs alone.
-    due: BTreeMap<(i64, u64), Key>,
-    written: HashMap<Key, (i64, u64)>,
+    due: BTreeMap<(i64, u64), Arc<Entry>>,
+    /// When what a revision wrote goes.
+    written: HashMap<u64, i64>,
 }
 
 impl Expiry {
-    fn put(&mut self, key: &Key, revision: Revision, due: i64) {
-        self.remove(key);
-        self.due.insert((due, revision.0), key.clone());
-        self.written.insert(key.clone(), (due, revision.0));
+    fn put(&mut self, entry: &Arc<Entry>, due: i64) {
+        let revision = entry.mod_revision().0;
+        self.due.insert((due, revision), Arc::clone(entry));
+        self.written.insert(revision, due);
     }
 
-    fn remove(&mut self, key: &Key) {
-        if let Some(place) = self.written.remove(key) {
-            self.due.remove(&place);
+    fn remove(&mut self, entry: &Entry) {
+        let revision = entry.mod_revision().0;
+        if let Some(due) = self.written.remove(&revision) {
+            self.due.remove(&(due, revision));
         }
     }
 
@@ -45,12 +47,12 @@ impl Expiry {
     }
 
     /// Takes out those whose time has come.
-    fn expired(&mut self, now: i64) -> Vec<(Key, Revision)> {
+    fn expired(&mut self, now: i64) -> Vec<Arc<Entry>> {
         let mut expired = Vec::new();
         while let Some(first) = self.due.first_entry().filter(|first| first.key().0 <= now) {
-            let ((_, revision), key) = first.remove_entry();
-            self.written.remove(&key);
-            expired.push((key, Revision(revision)));
+            let ((_, revision), entry) = first.remove_entry();
+            self.written.remove(&revision);
+            expired.push(entry);
         }
         expired
     }
@@ -82,14 +84,15 @@ pub(super) async fn run(state: Arc<State>, ttl: Duration) {
     loop {
         let now = state.now().as_millisecond();
         let mut writes = JoinSet::new();
-        for (key, revision) in expiry.expired(now) {
+        for entry in expiry.expired(now) {
             if writes.len() >= PARALLEL {
                 writes.join_next().await;
             }
             let state = state.clone();
             // A write in the meantime has extended its time.
             writes.spawn(async move {
-                state.store.write(Write::delete(key, Expect::Revision(revision))).await.is_ok()
+                let expected = Expect::Revision(entry.mod_revision());
+                state.store.write(Write::delete(entry.key().clone(), expected)).await.is_ok()
             });
         }
         while writes.join_next().await.is_some() {}
@@ -109,16 +112,17 @@ pub(super) async fn run(state: Arc<State>, ttl: Duration) {
                     for entry in snapshot.iter(&Scope::All) {
                         // A clock that was wrong must not keep an Event longer than its time.
                         let written = last_time(entry).map_or(now, |time| time.as_millisecond().min(now));
-                        expiry.put(entry.key(), entry.mod_revision(), written.saturating_add(ttl));
+                        expiry.put(entry, written.saturating_add(ttl));
                     }
                 }
-                Some(News::Event(event)) => match event.entry() {
-                    Some(entry) => {
-                        let due = state.now().as_millisecond().saturating_add(ttl);
-                        expiry.put(event.key(), entry.mod_revision(), due);
+                Some(News::Event(event)) => {
+                    if let Some(previous) = event.previous() {
+                        expiry.remove(previous);
                     }
-                    None => expiry.remove(event.key()),
-                },
+                    if let Some(entry) = event.entry() {
+                        expiry.put(entry, state.now().as_millisecond().saturating_add(ttl));
+                    }
+                }
                 Some(News::Catalog) => {}
                 None => return,
             },
@@ -129,21 +133,31 @@ pub(super) async fn run(state: Arc<State>, ttl: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use settled_store::Resource;
+    use settled_store::{Key, Limits, Mvcc, Resource};
 
     use super::*;
 
     #[test]
     fn a_later_write_gives_more_time() {
         let resource = Resource::new("events").unwrap();
-        let key = |name: &str| Key::new(&resource, "default", name).unwrap();
+        let mut store = Mvcc::new(Limits::default());
+        let mut write = |name: &str| {
+            let key = Key::new(&resource, "default", name).unwrap();
+            let prepared = store.prepare([Write::put(key.clone(), *b"{}")], 0);
+            store.apply(prepared);
+            store.get(&key).unwrap()
+        };
         let mut expiry = Expiry::default();
-        expiry.put(&key("a"), Revision(1), 10);
-        expiry.put(&key("b"), Revision(2), 20);
-        expiry.put(&key("a"), Revision(3), 30);
+        let (a, b) = (write("a"), write("b"));
+        expiry.put(&a, 10);
+        expiry.put(&b, 20);
+        let later = write("a");
+        expiry.remove(&a);
+        expiry.put(&later, 30);
         assert_eq!(expiry.next(), Some(20));
-        assert_eq!(expiry.expired(25), [(key("b"), Revision(2))]);
-        expiry.remove(&key("a"));
+        let expired = expiry.expired(25);
+        assert_eq!(expired.iter().map(|entry| entry.mod_revision()).collect::<Vec<_>>(), [b.mod_revision()]);
+        expiry.remove(&later);
         assert_eq!((expiry.next(), expiry.due.len(), expiry.written.len()), (None, 0, 0));
     }
 }

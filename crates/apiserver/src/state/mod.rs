@@ -5,6 +5,7 @@ pub(crate) mod call;
 pub(crate) mod health;
 pub(crate) mod identity;
 pub(crate) mod lifecycle;
+pub(crate) mod lines;
 pub(crate) mod pod_logs;
 pub(crate) mod random;
 pub(crate) mod service_range;
@@ -25,6 +26,7 @@ use crate::state::call::Target;
 use crate::state::health::StoreHealth;
 use crate::state::identity::Identity;
 use crate::state::lifecycle::Lifecycle;
+use crate::state::lines::Lines;
 use crate::state::pod_logs::PodLogs;
 use crate::state::random::Random;
 use crate::state::service_range::ServiceRange;
@@ -43,6 +45,8 @@ pub(crate) struct State {
     pub(crate) store_health: StoreHealth,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) random: Arc<Random>,
+    /// Of watches.
+    pub(crate) lines: Lines,
     clock: Option<Clock>,
     /// Where logs of containers come from.
     pub(crate) pod_logs: OnceLock<PodLogs>,
@@ -73,6 +77,7 @@ impl State {
             store_health: StoreHealth::default(),
             lifecycle,
             random,
+            lines: Lines::default(),
             clock,
             pod_logs: OnceLock::new(),
         }

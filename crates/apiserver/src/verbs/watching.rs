@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -60,12 +60,6 @@ pub(crate) struct WatchStream {
     /// To be sent, then the stream ends.
     last: Option<Bytes>,
     sent: u64,
-}
-
-/// The line of an event in the version it was first asked for in: encoded once for all watchers.
-struct Line {
-    api_version: String,
-    line: OnceLock<Bytes>,
 }
 
 /// What a line has around the stored bytes of an object: about so much.
@@ -353,20 +347,16 @@ impl WatchStream {
             self.push(chunk, kind, entry, revision);
             return;
         }
-        let shared = event.attachment(|_| Line {
-            api_version: self.definition.api_version().to_owned(),
-            line: OnceLock::new(),
+        let line = self.state.lines.of(event, self.definition.api_version(), || {
+            // It is kept for a while: no larger than needed.
+            let mut line = Vec::with_capacity(entry.value().len() + LINE_AROUND);
+            push_stored(&mut line, &self.definition, kind, entry, revision);
+            line.into()
         });
-        match shared.filter(|shared| shared.api_version == self.definition.api_version()) {
-            Some(shared) => {
-                let line = shared.line.get_or_init(|| {
-                    // It is kept as long as the history: no larger than needed.
-                    let mut line = Vec::with_capacity(entry.value().len() + LINE_AROUND);
-                    push_stored(&mut line, &self.definition, kind, entry, revision);
-                    line.into()
-                });
+        match line {
+            Some(line) => {
                 self.first = false;
-                chunk.push(line);
+                chunk.push(&line);
             }
             None => self.push(chunk, kind, entry, revision),
         }

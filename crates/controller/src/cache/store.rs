@@ -13,7 +13,7 @@ type Slot = u32;
 /// A stored object.
 pub(crate) struct Entry<T> {
     pub(super) namespace: Arc<str>,
-    pub(super) name: Box<str>,
+    pub(super) name: Arc<str>,
     pub(super) version: ResourceVersion,
     pub(super) value: Arc<T>,
     /// Facts for comparing it with its next version.
@@ -37,7 +37,7 @@ pub(super) struct NewEntry<'e, T> {
 
 /// Objects by namespace and name. Lookups do not allocate.
 pub(crate) struct Store<T> {
-    slots: HashMap<Arc<str>, HashMap<Box<str>, Slot>>,
+    slots: HashMap<Arc<str>, HashMap<Arc<str>, Slot>>,
     entries: Vec<Option<Entry<T>>>,
     free: Vec<Slot>,
     indexes: Vec<HashMap<Arc<str>, BTreeSet<Slot>>>,
@@ -122,16 +122,17 @@ impl<T> Store<T> {
             index.entry(Arc::clone(&value)).or_default().insert(slot);
             Some((number, value))
         });
+        let name: Arc<str> = new.name.into();
         let entry = Entry {
             namespace: Arc::clone(&namespace),
-            name: new.name.into(),
+            name: Arc::clone(&name),
             version: new.version,
             value: Arc::new(new.value),
             facts: new.facts,
             keys: keys.collect(),
             list: self.lists,
         };
-        self.slots.entry(namespace).or_default().insert(new.name.into(), slot);
+        self.slots.entry(namespace).or_default().insert(name, slot);
         if let Some(place) = self.entries.get_mut(slot as usize) {
             *place = Some(entry);
         }
@@ -162,7 +163,7 @@ impl<T> Store<T> {
 
 impl<T> Entry<T> {
     pub(super) fn key(&self) -> ObjectKey {
-        ObjectKey::new(&self.namespace, &self.name)
+        ObjectKey { namespace: Arc::clone(&self.namespace), name: Arc::clone(&self.name) }
     }
 }
 

@@ -65,20 +65,32 @@ impl<V> Recent<V> {
     }
 }
 
+/// A time in nanoseconds, as Go's `UnixNano` has it: half of a [`Timestamp`], of which thousands are remembered.
+type Nanoseconds = i64;
+
+fn nanoseconds(time: Timestamp) -> Nanoseconds {
+    let most = |_| if time.as_nanosecond() < 0 { Nanoseconds::MIN } else { Nanoseconds::MAX };
+    Nanoseconds::try_from(time.as_nanosecond()).unwrap_or_else(most)
+}
+
+fn timestamp(time: Nanoseconds) -> Timestamp {
+    Timestamp::from_nanosecond(time.into()).unwrap_or_default()
+}
+
 /// Messages of events that are otherwise the same.
 #[derive(Debug)]
 struct Similar {
     /// Their hashes.
     messages: Vec<u64>,
-    last: Timestamp,
+    last: Nanoseconds,
 }
 
 /// An event that was written.
 #[derive(Clone, Copy, Debug)]
 struct Observed {
     /// The time in its name.
-    name: i128,
-    first: Timestamp,
+    name: Nanoseconds,
+    first: Nanoseconds,
     count: i32,
 }
 
@@ -113,22 +125,22 @@ pub(super) struct Correlator {
     similar: Recent<Similar>,
     observed: Recent<Observed>,
     tokens: Recent<Tokens>,
-    /// The time in the last name, in nanoseconds: names are unique even if the clock stands still.
-    last_name: i128,
+    /// The time in the last name: names are unique even if the clock stands still.
+    last_name: Nanoseconds,
     /// Added to it, so that reporters with the same clock have different names.
-    offset: i128,
+    offset: Nanoseconds,
 }
 
 impl Correlator {
     pub(super) fn new(reporter: Reporter, capacity: usize) -> Self {
-        let offset = i128::from(hash(&(&reporter.controller, &reporter.instance)) % 1_000_000);
+        let offset = hash(&(&reporter.controller, &reporter.instance)) % 1_000_000;
         Self {
             reporter,
             similar: Recent::new(capacity),
             observed: Recent::new(capacity),
             tokens: Recent::new(capacity),
             last_name: 0,
-            offset,
+            offset: Nanoseconds::try_from(offset).unwrap_or_default(),
         }
     }
 
@@ -152,9 +164,9 @@ impl Correlator {
         } else {
             (identity(&place, event_type, Some(&reason), Some(&message)), message)
         };
-        self.last_name = (now.as_nanosecond() + self.offset).max(self.last_name + 1);
+        self.last_name = nanoseconds(now).saturating_add(self.offset).max(self.last_name.saturating_add(1));
         let name = self.last_name;
-        let observed = self.observed.of(same, || Observed { name, first: now, count: 0 });
+        let observed = self.observed.of(same, || Observed { name, first: nanoseconds(now), count: 0 });
         observed.count = observed.count.saturating_add(1);
         let Observed { name, first, count } = *observed;
         let tokens = self.tokens.of(identity(&whole, event_type, None, None), || Tokens::full(now));
@@ -164,7 +176,7 @@ impl Correlator {
         let Reporter { controller, instance } = &self.reporter;
         Some(ApiEvent {
             metadata: ObjectMeta {
-                name: Some(event_name(regarding.name.as_deref().unwrap_or_default(), name)),
+                name: Some(event_name(regarding.name.as_deref().unwrap_or_default(), name.into())),
                 namespace: Some(namespace_of(&regarding)),
                 ..ObjectMeta::default()
             },
@@ -173,7 +185,7 @@ impl Correlator {
             message: Some(message),
             involved_object: regarding,
             count: Some(count),
-            first_timestamp: Some(Time(first)),
+            first_timestamp: Some(Time(timestamp(first))),
             last_timestamp: Some(Time(now)),
             source: Some(EventSource { component: Some(controller.clone()), host: instance.clone() }),
             // Combined ones have none upstream.
@@ -185,11 +197,13 @@ impl Correlator {
 
     /// Whether there were so many similar events that this one is combined with others.
     fn is_combined(&mut self, identity: Identity, message: &str, now: Timestamp) -> bool {
-        let similar = self.similar.of(identity, || Similar { messages: Vec::new(), last: now });
-        if now.duration_since(similar.last) > COMBINED_FOR {
+        // Most events have one message.
+        let similar =
+            self.similar.of(identity, || Similar { messages: Vec::with_capacity(1), last: nanoseconds(now) });
+        if now.duration_since(timestamp(similar.last)) > COMBINED_FOR {
             similar.messages.clear();
         }
-        similar.last = now;
+        similar.last = nanoseconds(now);
         let message = hash(message);
         if similar.messages.contains(&message) {
             return false;

@@ -212,7 +212,7 @@ pub(crate) struct State {
     nodes: BTreeMap<String, NodeInfo>,
     /// Pods on Nodes, with the Node.
     pods: HashMap<ObjectKey, (String, Arc<PodInfo>)>,
-    labels: HashMap<Box<str>, ByLabel>,
+    labels: HashMap<Arc<str>, ByLabel>,
     with_terms: BTreeSet<ObjectKey>,
 }
 
