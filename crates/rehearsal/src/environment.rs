@@ -143,6 +143,11 @@ impl Environment {
         watchdog::culprit(&self.server).map(|(object, writes)| Loop { object, writes })
     }
 
+    /// Ends the simulation. The server goes on with what there is.
+    pub fn stop(&self) {
+        self.simulator.stop();
+    }
+
     /// The entries of the scenario that nothing has matched so far.
     #[must_use]
     pub fn unmatched(&self) -> Vec<Unmatched> {
@@ -221,6 +226,37 @@ mod tests {
             }
             _ => {}
         }
+    }
+
+    /// Once it is stopped, nobody acts on what is written, and time still passes.
+    #[test]
+    fn a_simulation_ends_before_its_server() {
+        let begin = Timestamp::from_second(1_700_000_000).unwrap();
+        let runtime = Runtime::new(Speed::Max).unwrap();
+        runtime.block_on(async {
+            let environment = Environment::start(Options { begin, ..Options::default() }).await.unwrap();
+            let pods = Api::<k8s_openapi::api::core::v1::Pod>::default_namespaced(environment.client());
+            let pod = |name: &str| {
+                let containers = json!([{"name": "web", "image": "web:1"}]);
+                serde_json::from_value(
+                    json!({"metadata": {"name": name}, "spec": {"containers": containers}}),
+                )
+                .unwrap()
+            };
+            let phase =
+                async |name: &str| pods.get(name).await.unwrap().status.and_then(|status| status.phase);
+            // The ServiceAccount of the namespace.
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            pods.create(&PostParams::default(), &pod("before")).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(phase("before").await.as_deref(), Some("Running"));
+            environment.stop();
+            pods.create(&PostParams::default(), &pod("after")).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(phase("after").await.as_deref(), Some("Pending"));
+            let log = pods.logs("before", &kube::api::LogParams::default()).await.unwrap_err();
+            assert!(log.to_string().contains("the simulation has ended"), "{log}");
+        });
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Preparation: namespaces and kinds that manifests expect to be there already.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -73,18 +72,20 @@ pub fn adapt(manifests: &mut [Manifest], seed: u64) -> Vec<Finding> {
             "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => {
                 findings.push(note("spec", "admission policies"));
             }
-            "APIService" if manifest.object.pointer("/spec/service").is_some_and(Value::is_object) => {
+            "APIService" if manifest.object().pointer("/spec/service").is_some_and(Value::is_object) => {
                 findings.push(note("spec.service", "aggregated API servers"));
             }
-            "CustomResourceDefinition"
-                if manifest.object.pointer("/spec/conversion/strategy").and_then(Value::as_str)
-                    == Some("Webhook") =>
-            {
+            "CustomResourceDefinition" => {
+                let mut object = manifest.object();
+                let strategy = object.pointer("/spec/conversion/strategy").and_then(Value::as_str);
+                if strategy != Some("Webhook") {
+                    continue;
+                }
                 findings.push(note("spec.conversion", "conversion webhooks"));
-                let object = Arc::make_mut(&mut manifest.object);
                 if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
                     spec.remove("conversion");
                 }
+                manifest.replace(&object);
             }
             _ => {}
         }
@@ -93,8 +94,12 @@ pub fn adapt(manifests: &mut [Manifest], seed: u64) -> Vec<Finding> {
 }
 
 fn generate_name(manifest: &mut Manifest, index: usize, seed: u64) {
-    let prefix = manifest.object.pointer("/metadata/generateName").and_then(Value::as_str);
-    let Some(prefix) = prefix.filter(|_| manifest.name.is_empty()) else { return };
+    if !manifest.name.is_empty() {
+        return;
+    }
+    let mut object = manifest.object();
+    let prefix = object.pointer("/metadata/generateName").and_then(Value::as_str);
+    let Some(prefix) = prefix else { return };
     // SplitMix64, once for each manifest.
     let mut bits = seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -105,11 +110,11 @@ fn generate_name(manifest: &mut Manifest, index: usize, seed: u64) {
         name.push(LETTERS.get(letter).copied().map_or('x', char::from));
         bits /= 27;
     }
-    let object = Arc::make_mut(&mut manifest.object);
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("name".to_owned(), name.clone().into());
         metadata.remove("generateName");
     }
+    manifest.replace(&object);
     manifest.name = name;
 }
 
@@ -139,11 +144,12 @@ pub struct Opaque {
 /// Kinds of manifests that neither the server has nor a CRD among them defines.
 #[must_use]
 pub fn opaque_kinds(manifests: &[Manifest], is_served: impl Fn(&str, &str) -> bool) -> Vec<Opaque> {
-    let defined: BTreeSet<(&str, &str)> = manifests
+    let defined: BTreeSet<(String, String)> = manifests
         .iter()
         .filter(|manifest| manifest.kind == "CustomResourceDefinition")
         .filter_map(|manifest| {
-            let text = |pointer: &str| manifest.object.pointer(pointer).and_then(Value::as_str);
+            let object = manifest.object();
+            let text = |pointer: &str| Some(object.pointer(pointer)?.as_str()?.to_owned());
             text("/spec/group").zip(text("/spec/names/kind"))
         })
         .collect();
@@ -151,11 +157,11 @@ pub fn opaque_kinds(manifests: &[Manifest], is_served: impl Fn(&str, &str) -> bo
     for (index, manifest) in manifests.iter().enumerate() {
         let (group, kind) = (manifest.group(), &*manifest.kind);
         let Some((_, version)) = manifest.api_version.split_once('/') else { continue };
-        let is_known = is_served(group, kind) || defined.contains(&(group, kind));
+        let key = (group.to_owned(), kind.to_owned());
+        let is_known = is_served(group, kind) || defined.contains(&key);
         if is_known || removal(&manifest.api_version, kind).is_some() {
             continue;
         }
-        let key = (group.to_owned(), kind.to_owned());
         let opaque = found.entry(key).or_insert_with(|| Opaque {
             group: group.to_owned(),
             kind: kind.to_owned(),
@@ -164,7 +170,7 @@ pub fn opaque_kinds(manifests: &[Manifest], is_served: impl Fn(&str, &str) -> bo
             index,
         });
         opaque.versions.insert(version.to_owned());
-        opaque.is_namespaced |= manifest.object.pointer("/metadata/namespace").is_some();
+        opaque.is_namespaced |= manifest.object().pointer("/metadata/namespace").is_some();
     }
     found.into_values().collect()
 }

@@ -6,10 +6,10 @@ use serde_json::Value;
 /// Why the server finds an object invalid, besides its unknown fields: those are what it looks at first. Nothing is created.
 ///
 /// `path` is that of the collection, such as `/api/v1/namespaces/shop/configmaps`.
-pub async fn invalid(client: &Client, path: &str, object: &Value) -> Option<String> {
+pub async fn invalid(client: &Client, path: &str, json: &str) -> Option<String> {
     let request = http::Request::post(format!("{path}?dryRun=All&fieldValidation=Ignore"))
         .header(http::header::CONTENT_TYPE, "application/json")
-        .body(object.to_string().into_bytes())
+        .body(json.as_bytes().to_vec())
         .ok()?;
     match client.request::<Value>(request).await {
         Err(kube::Error::Api(status)) if status.code == 422 => Some(status.message.clone()),

@@ -141,6 +141,12 @@ informers! {
     22 endpoints: Endpoints,
 }
 
+impl std::fmt::Debug for Informers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Informers").finish_non_exhaustive()
+    }
+}
+
 impl Informers {
     /// The Pods of a namespace that a selector matches, by name.
     pub(crate) fn pods_matching(&self, namespace: &str, selector: &LabelSelector) -> Vec<Arc<Pod>> {

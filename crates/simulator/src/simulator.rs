@@ -1,13 +1,13 @@
 //! Simulator: starts the components that are switched on, and passes changes to them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::Client;
 use settled_controller::Clock;
 use settled_controller::cache::CacheClosed;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::addresses::{Ingresses, LoadBalancers};
 use crate::autoscaler::Autoscalers;
@@ -94,6 +94,9 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Simulator {
     tasks: JoinSet<()>,
+    stops: Vec<AbortHandle>,
+    /// Until it is stopped.
+    informers: Mutex<Option<Arc<Informers>>>,
     scenario: Scenario,
     logs: LogSource,
 }
@@ -147,24 +150,31 @@ impl Simulator {
         run(Component::Nodes, &|| controller::start(PodGarbage::new(&shared), &shared));
         run(Component::Scheduler, &|| controller::start(Scheduler::new(&shared), &shared));
         run(Component::Kubelets, &|| controller::start(Kubelet::new(&shared), &shared));
-        let mut tasks = JoinSet::new();
+        let (mut tasks, mut stops) = (JoinSet::new(), Vec::new());
         if components.has(Component::CustomResources) {
-            tasks.spawn(customs::run(shared.clone(), customs));
+            stops.push(tasks.spawn(customs::run(shared.clone(), customs)));
         }
         let mut wakers = Vec::new();
         for mut controller in running {
             let work = std::mem::replace(&mut controller.work, Box::pin(async {}));
-            tasks.spawn(work);
+            stops.push(tasks.spawn(work));
             wakers.push(controller);
         }
-        tasks.spawn(async move {
+        stops.push(tasks.spawn(async move {
             while let Some(change) = changes.next().await {
                 for controller in &wakers {
                     controller.wake(&change);
                 }
             }
-        });
-        Ok(Self { tasks, scenario, logs: LogSource::new(&shared) })
+        }));
+        let (logs, informers) = (LogSource::new(&shared), Mutex::new(Some(shared.informers)));
+        Ok(Self { tasks, stops, informers, scenario, logs })
+    }
+
+    /// Ends it: what it remembers is most of what a large simulation holds.
+    pub fn stop(&self) {
+        self.stops.iter().for_each(AbortHandle::abort);
+        self.informers.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Where the logs of containers come from.

@@ -17,7 +17,8 @@ pub(super) fn check(index: usize, manifest: &Manifest, state: &State, findings: 
     if expected == 0 || desired < expected {
         return;
     }
-    let spec = &manifest.object["spec"];
+    let object = manifest.object();
+    let spec = &object["spec"];
     let field =
         if spec.get("maxUnavailable").is_some() { "spec.maxUnavailable" } else { "spec.minAvailable" };
     let message =

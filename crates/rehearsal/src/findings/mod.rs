@@ -188,8 +188,8 @@ pub struct Manifest {
     pub namespace: String,
     /// Its name; empty if the server generates one.
     pub name: String,
-    /// All of it. Clones share it.
-    pub object: Arc<Value>,
+    /// All of it: a tenth of the memory of a [`Value`]. Clones share it.
+    json: Arc<str>,
 }
 
 impl Manifest {
@@ -205,7 +205,25 @@ impl Manifest {
             _ => default_namespace.to_owned(),
         };
         let name = text("/metadata/name");
-        Self { api_version, kind, namespace, name, object: Arc::new(object) }
+        Self { api_version, kind, namespace, name, json: object.to_string().into() }
+    }
+
+    /// All of it, as JSON.
+    #[must_use]
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// All of it, read anew.
+    #[must_use]
+    pub fn object(&self) -> Value {
+        // It was written from a value.
+        serde_json::from_str(&self.json).unwrap_or_default()
+    }
+
+    /// Changes it, but for what identifies it.
+    pub(crate) fn replace(&mut self, object: &Value) {
+        self.json = object.to_string().into();
     }
 
     /// The API group; empty for the core group.

@@ -64,7 +64,7 @@ mod tests {
     }
 
     fn found(manifests: &[Manifest], exists: bool) -> Vec<String> {
-        let hooks: Vec<Hook> = manifests.iter().map(|manifest| Hook::of(&manifest.object, false)).collect();
+        let hooks: Vec<Hook> = manifests.iter().map(|manifest| Hook::of(&manifest.object(), false)).collect();
         let findings = hook_order(manifests, &hooks, |_| exists);
         findings
             .iter()

@@ -119,27 +119,32 @@ pub struct Referred {
 /// What a manifest needs besides itself: what Pods cannot start without, what Ingresses and routes lead to.
 #[must_use]
 pub fn references(manifest: &Manifest) -> Vec<Referred> {
+    references_of(manifest, &manifest.object())
+}
+
+fn references_of(manifest: &Manifest, object: &Value) -> Vec<Referred> {
     let mut found = Vec::new();
+    let mut follow = |base: &str, reference| follow((manifest, object), base, reference, &mut found);
     if let Some(spec) = pod_spec(&manifest.kind) {
         for reference in &OF_PODS {
-            follow(manifest, spec, reference, &mut found);
+            follow(spec, reference);
         }
         for containers in ["containers[]", "initContainers[]"] {
             for reference in &OF_CONTAINERS {
-                follow(manifest, &format!("{spec}.{containers}"), reference, &mut found);
+                follow(&format!("{spec}.{containers}"), reference);
             }
         }
     }
     for (_, reference) in OF_KINDS.iter().filter(|(kind, _)| *kind == manifest.kind) {
-        follow(manifest, "", reference, &mut found);
+        follow("", reference);
     }
     found
 }
 
 /// Checks the references of a manifest.
 pub(super) fn check(index: usize, manifest: &Manifest, state: &State, findings: &mut Vec<Finding>) {
-    let object = &manifest.object;
-    for Referred { kind, namespace, name, field, keys } in references(manifest) {
+    let object = &manifest.object();
+    for Referred { kind, namespace, name, field, keys } in references_of(manifest, object) {
         if missing(index, kind, &namespace, &name, &field, state, findings) {
             continue;
         }
@@ -150,7 +155,7 @@ pub(super) fn check(index: usize, manifest: &Manifest, state: &State, findings: 
             }
         }
     }
-    owners(index, manifest, state, findings);
+    owners(index, object, state, findings);
     match &*manifest.kind {
         "HorizontalPodAutoscaler" => {
             each(object, "spec.scaleTargetRef", |path, target| {
@@ -191,10 +196,15 @@ fn scale_target(
 }
 
 /// Follows one reference, wherever it is below `base`.
-fn follow(manifest: &Manifest, base: &str, reference: &Reference, found: &mut Vec<Referred>) {
+fn follow(
+    (manifest, object): (&Manifest, &Value),
+    base: &str,
+    reference: &Reference,
+    found: &mut Vec<Referred>,
+) {
     let Reference { pattern, kind, name: member, key, is_cluster_scoped } = reference;
     let separator = if base.is_empty() || pattern.is_empty() { "" } else { "." };
-    each(&manifest.object, &format!("{base}{separator}{pattern}"), |path, place| {
+    each(object, &format!("{base}{separator}{pattern}"), |path, place| {
         let Some(name) = text(place, member) else { return };
         if place.get("optional") == Some(&Value::Bool(true)) {
             return;
@@ -220,8 +230,8 @@ fn follow(manifest: &Manifest, base: &str, reference: &Reference, found: &mut Ve
 }
 
 /// Owners that do not exist: the garbage collector deletes the object.
-fn owners(index: usize, manifest: &Manifest, state: &State, findings: &mut Vec<Finding>) {
-    each(&manifest.object, "metadata.ownerReferences[]", |path, owner| {
+fn owners(index: usize, object: &Value, state: &State, findings: &mut Vec<Finding>) {
+    each(object, "metadata.ownerReferences[]", |path, owner| {
         let Some(((kind, name), uid)) = text(owner, "kind").zip(text(owner, "name")).zip(text(owner, "uid"))
         else {
             return;

@@ -17,7 +17,8 @@ pub(super) fn check(index: usize, manifest: &Manifest, state: &State, findings: 
 }
 
 fn service(index: usize, manifest: &Manifest, state: &State, findings: &mut Vec<Finding>) {
-    let spec = &manifest.object["spec"];
+    let object = manifest.object();
+    let spec = &object["spec"];
     let Some(selector) = spec.get("selector").and_then(Value::as_object).filter(|labels| !labels.is_empty())
     else {
         return;
@@ -62,7 +63,7 @@ fn service(index: usize, manifest: &Manifest, state: &State, findings: &mut Vec<
 
 /// Labels that select Pods of the namespace.
 fn labels(index: usize, manifest: &Manifest, pattern: &str, state: &State, findings: &mut Vec<Finding>) {
-    each(&manifest.object, pattern, |path, selector| {
+    each(&manifest.object(), pattern, |path, selector| {
         let Some(selector) = selector.as_object().filter(|labels| !labels.is_empty()) else { return };
         if state.pods_with(&manifest.namespace, selector).next().is_none() {
             let message = format!("no Pod has the labels {}", describe(selector));

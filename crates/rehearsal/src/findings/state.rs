@@ -8,7 +8,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 /// How many objects a request lists: the text of all of them would be most of what a large rehearsal holds.
-const PAGE: usize = 500;
+const PAGE: usize = 200;
 
 /// A page of a list of objects.
 #[derive(Deserialize)]

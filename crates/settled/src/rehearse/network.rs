@@ -20,7 +20,7 @@ pub(super) fn check(provider: &ProviderRef, sources: &[Source]) -> Result<Vec<Fi
         .enumerate()
         .filter_map(|(index, source)| {
             let namespace = &source.manifest.namespace;
-            Some((index, parse_policy(&source.manifest.object, namespace).ok()?))
+            Some((index, parse_policy(&source.manifest.object(), namespace).ok()?))
         })
         .collect();
     let evaluator = Evaluator::new(&provider, parsed.iter().map(|(_, parsed)| parsed), None);

@@ -132,8 +132,10 @@ impl Play<'_> {
         let availability = Availability::watch(environment.client(), environment.clock().clone())
             .await
             .map_err(|error| CommandError::input_error("cannot read the rehearsal's server", error))?;
-        let hooks: Vec<Hook> =
-            sources.iter().map(|source| Hook::of(&source.manifest.object, !self.before.is_empty())).collect();
+        let hooks: Vec<Hook> = sources
+            .iter()
+            .map(|source| Hook::of(&source.manifest.object(), !self.before.is_empty()))
+            .collect();
         if self.deletes.is_none() {
             let manifests: Vec<Manifest> = sources.iter().map(|source| source.manifest.clone()).collect();
             findings.extend(hook_order(&manifests, &hooks, |referred| {
@@ -206,6 +208,7 @@ impl Play<'_> {
                 .into_iter()
                 .map(|entry| Finding::new(Severity::Warning, Check::Scenario, None, "", entry.to_string())),
         );
+        environment.stop();
         if self.deletes.is_none() {
             let manifests: Vec<Manifest> = sources.iter().map(|source| source.manifest.clone()).collect();
             let found = find(&environment.client(), &manifests).await;

@@ -33,7 +33,7 @@ impl Source {
 
     /// What is applied.
     pub(super) fn json(&self) -> Vec<u8> {
-        self.manifest.object.to_string().into_bytes()
+        self.manifest.json().as_bytes().to_vec()
     }
 
     /// Where a field stands, or what is around it.

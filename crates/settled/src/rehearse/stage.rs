@@ -139,7 +139,7 @@ impl<'a> Stage<'a> {
             let Some(resource) = resources.of_kind(&object.group, version, &object.kind) else { continue };
             let namespace = resource.namespaced.then_some(&*manifest.namespace);
             let path = resource.path(namespace, None);
-            let message = invalid(&self.cluster.client(), &path, &manifest.object).await;
+            let message = invalid(&self.cluster.client(), &path, manifest.json()).await;
             further.extend(message.map(|message| (object.clone(), message, None)));
         }
         further

@@ -1,5 +1,7 @@
 //! Logs of the containers that are played.
 
+use std::sync::{Arc, Weak};
+
 use k8s_openapi::api::core::v1::ContainerStatus;
 use settled_controller::ObjectKey;
 
@@ -23,7 +25,7 @@ pub enum LogError {
 /// Where the logs of containers come from.
 #[derive(Clone)]
 pub struct LogSource {
-    informers: std::sync::Arc<Informers>,
+    informers: Weak<Informers>,
     scenario: Scenario,
 }
 
@@ -35,7 +37,7 @@ impl std::fmt::Debug for LogSource {
 
 impl LogSource {
     pub(crate) fn new(shared: &Shared) -> Self {
-        Self { informers: shared.informers.clone(), scenario: shared.scenario.clone() }
+        Self { informers: Arc::downgrade(&shared.informers), scenario: shared.scenario.clone() }
     }
 
     /// The whole log of the present run of a container, or of the one before.
@@ -43,7 +45,10 @@ impl LogSource {
     /// # Errors
     /// There is none, as `validateContainerLogStatus` says.
     pub fn read(&self, namespace: &str, pod: &str, name: &str, previous: bool) -> Result<String, LogError> {
-        let found = self.informers.pods.get(ObjectKey::new(namespace, pod));
+        let informers = self.informers.upgrade();
+        let informers =
+            informers.ok_or_else(|| LogError::BadRequest("the simulation has ended".to_owned()))?;
+        let found = informers.pods.get(ObjectKey::new(namespace, pod));
         let found = found.ok_or_else(|| LogError::NoPod(pod.to_owned()))?;
         let spec = found.spec.clone().unwrap_or_default();
         let mut all = spec.init_containers.iter().flatten().chain(&spec.containers);
@@ -74,7 +79,7 @@ impl LogSource {
                 format!("container {name:?} in pod {pod:?} is waiting to start: {waiting}")
             }));
         };
-        let (scripts, _) = scripts(&self.scenario, &found, &spec, &self.informers);
+        let (scripts, _) = scripts(&self.scenario, &found, &spec, &informers);
         let script = scripts.containers.get(name).cloned().unwrap_or_default();
         let mut log = stop::log(container, &script, number, has_ended).join("\n");
         if !log.is_empty() {

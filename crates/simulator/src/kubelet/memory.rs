@@ -1,6 +1,6 @@
 //! What kubelets remember: addresses and images on Nodes, and when each Pod was looked at. It is rebuilt from the Pods.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 
@@ -20,15 +20,22 @@ const NETWORK: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 244, 0, 0), 16);
 /// What is remembered.
 #[derive(Default)]
 pub(super) struct Memory {
-    /// Last looks, by the UID of the Pod.
-    looked: HashMap<String, i64>,
-    /// Which Pod has an address, and which address a Pod.
-    owners: HashMap<Ipv4Addr, String>,
-    addresses: HashMap<String, Ipv4Addr>,
+    /// Pods by UID.
+    pods: HashMap<Box<str>, Remembered>,
+    /// The addresses that Pods have.
+    taken: HashSet<Ipv4Addr>,
     /// Of each Node.
     pullers: HashMap<String, Puller>,
     /// Pods of a Node whose resize does not fit.
     deferred: HashMap<String, BTreeSet<ObjectKey>>,
+}
+
+/// What is remembered of a Pod.
+#[derive(Default)]
+struct Remembered {
+    /// The last look.
+    looked: Option<i64>,
+    address: Option<Ipv4Addr>,
 }
 
 impl Memory {
@@ -37,7 +44,7 @@ impl Memory {
         let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return };
         let uid = meta::uid(pod);
         if spec.host_network != Some(true)
-            && !self.addresses.contains_key(uid)
+            && self.pods.get(uid).is_none_or(|pod| pod.address.is_none())
             && let Some(address) = status.pod_ip.as_deref().and_then(|ip| ip.parse().ok())
         {
             self.take(uid, address);
@@ -89,9 +96,8 @@ impl Memory {
                 puller.forget(uid);
             }
         }
-        self.looked.remove(uid);
-        if let Some(address) = self.addresses.remove(uid) {
-            self.owners.remove(&address);
+        if let Some(address) = self.pods.remove(uid).and_then(|pod| pod.address) {
+            self.taken.remove(&address);
         }
     }
 
@@ -112,23 +118,27 @@ impl Memory {
     }
 
     pub(super) fn looked(&self, uid: &str) -> Option<i64> {
-        self.looked.get(uid).copied()
+        self.pods.get(uid)?.looked
     }
 
     pub(super) fn look(&mut self, uid: &str, at: i64) {
-        self.looked.insert(uid.to_owned(), at);
+        self.pod(uid).looked = Some(at);
+    }
+
+    fn pod(&mut self, uid: &str) -> &mut Remembered {
+        self.pods.entry(uid.into()).or_default()
     }
 
     fn take(&mut self, uid: &str, address: Ipv4Addr) {
-        self.owners.insert(address, uid.to_owned());
-        self.addresses.insert(uid.to_owned(), address);
+        self.taken.insert(address);
+        self.pod(uid).address = Some(address);
     }
 
     /// The address of a Pod in the network of its Node: a free one, the same each time.
     pub(super) fn address(&mut self, seed: u64, pod: &Pod, network: Option<&str>) -> Ipv4Addr {
         let uid = meta::uid(pod);
-        if let Some(address) = self.addresses.get(uid) {
-            return *address;
+        if let Some(address) = self.pods.get(uid).and_then(|pod| pod.address) {
+            return address;
         }
         let given = network.and_then(|network| {
             let (address, bits) = network.split_once('/')?;
@@ -141,7 +151,7 @@ impl Memory {
         let first = u32::try_from(key % u64::from(size)).unwrap_or_default();
         let nth = |number: u32| Ipv4Addr::from(u32::from(network) + 2 + (first + number) % size);
         let address =
-            (0..size).map(nth).find(|address| !self.owners.contains_key(address)).unwrap_or_else(|| nth(0));
+            (0..size).map(nth).find(|address| !self.taken.contains(address)).unwrap_or_else(|| nth(0));
         self.take(uid, address);
         address
     }
