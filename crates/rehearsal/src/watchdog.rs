@@ -1,6 +1,7 @@
 //! Watchdog: notices when controllers write without an end, so that virtual time stands still or hardly passes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -32,7 +33,9 @@ struct Counter {
     revision: u64,
     /// The beat at which it began.
     begin: u64,
-    writes: HashMap<String, u64>,
+    /// By hashes of names: there may be tens of thousands.
+    writes: HashMap<u64, u64>,
+    hashes: RandomState,
     /// How many objects there are.
     objects: u64,
 }
@@ -45,14 +48,15 @@ impl Counter {
             self.writes.clear();
         }
         let from = self.revision;
-        let Self { writes, objects, revision, .. } = self;
+        let Self { writes, hashes, objects, revision, .. } = self;
         let counted = server.each_write_after(from, |write| {
             *revision = write.revision;
             if matches!(write.resource, "events" | "leases") {
                 return;
             }
             *objects = (*objects + u64::from(write.is_creation)).saturating_sub(u64::from(write.is_deletion));
-            *writes.entry(name(write.resource, write.namespace, write.name)).or_default() += 1;
+            let object = hashes.hash_one((write.resource, write.namespace, write.name));
+            *writes.entry(object).or_default() += 1;
         });
         if counted.is_err() {
             // What is no longer known is not counted.
@@ -101,7 +105,8 @@ impl Watchdog {
         });
         let server = server.clone();
         let mut last = (0, server.revision(), Instant::now());
-        let mut counter = Counter { revision: 0, begin: 0, writes: HashMap::new(), objects: 0 };
+        let mut counter =
+            Counter { revision: 0, begin: 0, writes: HashMap::new(), hashes: RandomState::new(), objects: 0 };
         std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 std::thread::sleep(PERIOD);

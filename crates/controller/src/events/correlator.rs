@@ -22,7 +22,7 @@ const BURST: f64 = 25.0;
 const REFILL_SECONDS: f64 = 300.0;
 
 /// What makes an event the same as another one, as a hash: texts of all events that are remembered would take megabytes.
-type Identity = u128;
+type Identity = [u64; 2];
 
 fn identity(
     regarding: &Reference,
@@ -31,8 +31,7 @@ fn identity(
     message: Option<&str>,
 ) -> Identity {
     let parts = (regarding, event_type, reason, message);
-    let (high, low) = (hash(&(1_u8, &parts)), hash(&(2_u8, &parts)));
-    u128::from(high) << 64 | u128::from(low)
+    [hash(&(1_u8, &parts)), hash(&(2_u8, &parts))]
 }
 
 /// Values by identity, of which the older half is forgotten when there are too many.
@@ -77,11 +76,13 @@ fn timestamp(time: Nanoseconds) -> Timestamp {
     Timestamp::from_nanosecond(time.into()).unwrap_or_default()
 }
 
-/// Messages of events that are otherwise the same.
+/// Messages of events that are otherwise the same: most have one.
 #[derive(Debug)]
 struct Similar {
-    /// Their hashes.
-    messages: Vec<u64>,
+    /// The hash of the first message.
+    first: u64,
+    /// Those of the others.
+    others: Box<[u64]>,
     last: Nanoseconds,
 }
 
@@ -197,20 +198,19 @@ impl Correlator {
 
     /// Whether there were so many similar events that this one is combined with others.
     fn is_combined(&mut self, identity: Identity, message: &str, now: Timestamp) -> bool {
-        // Most events have one message.
-        let similar =
-            self.similar.of(identity, || Similar { messages: Vec::with_capacity(1), last: nanoseconds(now) });
+        let first = || Similar { first: hash(message), others: Box::default(), last: nanoseconds(now) };
+        let similar = self.similar.of(identity, first);
         if now.duration_since(timestamp(similar.last)) > COMBINED_FOR {
-            similar.messages.clear();
+            *similar = first();
         }
         similar.last = nanoseconds(now);
         let message = hash(message);
-        if similar.messages.contains(&message) {
+        if similar.first == message || similar.others.contains(&message) {
             return false;
         }
-        let is_combined = similar.messages.len() + 1 >= MAX_MESSAGES;
+        let is_combined = similar.others.len() + 2 >= MAX_MESSAGES;
         if !is_combined {
-            similar.messages.push(message);
+            similar.others = similar.others.iter().copied().chain([message]).collect();
         }
         is_combined
     }

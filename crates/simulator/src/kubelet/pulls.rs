@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
+use super::text;
+
 /// A pull that a container asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PullRequest<'a> {
@@ -39,16 +41,20 @@ const fn full_second(milliseconds: i64) -> i64 {
 pub(super) struct Puller {
     /// When the pulls end that were begun last, as many as run at a time.
     ends: Vec<i64>,
-    /// Since when an image is there, in milliseconds.
-    images: HashMap<String, i64>,
+    /// Since when an image is there, in milliseconds, by a hash of its name: each Node may have hundreds.
+    images: HashMap<u64, i64>,
     /// The pulls of Pods by UID, until all their containers run: the container, when it asked, and its turn.
     turns: HashMap<String, Vec<(String, i64, Turn)>>,
+}
+
+fn image_hash(image: &str) -> u64 {
+    text::hash(0, &[image])
 }
 
 impl Puller {
     /// Since when an image is there, in seconds.
     pub(super) fn image_since(&self, image: &str) -> Option<i64> {
-        self.images.get(image).copied().map(full_second)
+        self.images.get(&image_hash(image)).copied().map(full_second)
     }
 
     /// An image is there, since a time in seconds at the latest.
@@ -57,9 +63,8 @@ impl Puller {
     }
 
     fn add_image(&mut self, image: &str, since: i64) {
-        if self.images.get(image).is_none_or(|earlier| since < *earlier) {
-            self.images.insert(image.to_owned(), since);
-        }
+        let earliest = self.images.entry(image_hash(image)).or_insert(since);
+        *earliest = since.min(*earliest);
     }
 
     /// All containers of a Pod run, or it is gone.
@@ -81,7 +86,8 @@ impl Puller {
         let first = first.map(|(index, end)| (index, *end));
         let begin = first.map_or(at, |(_, end)| end.max(at));
         let (takes, again) = request.takes;
-        let has_come = begin > at && self.images.get(request.image).is_some_and(|since| *since <= begin);
+        let has_come =
+            begin > at && self.images.get(&image_hash(request.image)).is_some_and(|since| *since <= begin);
         let takes = i64::try_from(if has_come { again } else { takes }).unwrap_or(i64::MAX);
         let turn = Turn { begin, end: begin.saturating_add(takes) };
         if request.at > now {
