@@ -197,7 +197,10 @@ impl Context {
         is_shown: impl Fn(&Informers, Option<&ResourceVersion>) -> bool + Send + Sync + 'static,
     ) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.entry(key.clone()).or_default().push(Written { kind, is_shown: Box::new(is_shown) });
+        let written = written.entry(key.clone()).or_default();
+        // Mostly one, and it is kept until the key is looked at again.
+        written.reserve_exact(1);
+        written.push(Written { kind, is_shown: Box::new(is_shown) });
     }
 
     /// Waits until the caches show what was written for a key.

@@ -8,7 +8,7 @@ use settled_store::Event;
 
 /// How many bytes of lines are kept. The history keeps events for minutes; their lines are as large as the objects, and
 /// soon nobody asks for them.
-const KEPT: usize = 1024 * 1024;
+const KEPT: usize = 512 * 1024;
 
 /// The line of an event in the version it was first asked for in: encoded once for all watchers that are not far behind.
 struct Line {
