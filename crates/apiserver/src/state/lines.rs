@@ -7,7 +7,7 @@ use bytes::Bytes;
 use settled_store::Event;
 
 /// How many bytes of lines are kept. The history keeps events for minutes; their lines are as large as the objects, and
-/// soon nobody asks for them.
+/// soon nobody asks for them. The last line is always kept: all watchers of a large object send the same one.
 const KEPT: usize = 512 * 1024;
 
 /// The line of an event in the version it was first asked for in: encoded once for all watchers that are not far behind.
@@ -55,6 +55,7 @@ impl Lines {
         kept.events.push_back((event.clone(), bytes));
         kept.bytes += bytes;
         while kept.bytes > KEPT
+            && kept.events.len() > 1
             && let Some((event, bytes)) = kept.events.pop_front()
         {
             kept.bytes -= bytes;
@@ -102,9 +103,12 @@ mod tests {
         line(&b, "v1", KEPT);
         line(&a, "v1", 10);
         assert_eq!(encoded.get(), 3);
-        // One that is larger than all that is kept is not kept.
-        line(&c, "v1", KEPT + 1);
+        // One that is larger than all that is kept displaces all others, and is still shared.
+        for _ in 0..2 {
+            line(&c, "v1", KEPT + 1);
+        }
+        assert_eq!(encoded.get(), 4);
         let kept = lock(&lines.0);
-        assert_eq!((kept.events.len(), kept.bytes), (0, 0));
+        assert_eq!((kept.events.len(), kept.bytes), (1, KEPT + 1));
     }
 }

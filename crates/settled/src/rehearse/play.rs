@@ -208,6 +208,7 @@ impl Play<'_> {
                 .into_iter()
                 .map(|entry| Finding::new(Severity::Warning, Check::Scenario, None, "", entry.to_string())),
         );
+        // Findings need the server only, and list all of its objects.
         environment.stop();
         if self.deletes.is_none() {
             let manifests: Vec<Manifest> = sources.iter().map(|source| source.manifest.clone()).collect();

@@ -5,12 +5,12 @@ use std::num::NonZeroU32;
 
 use super::text;
 
-/// A pull that a container asks for.
+/// Request of a container to pull its image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PullRequest<'a> {
     pub(crate) container: &'a str,
     pub(crate) image: &'a str,
-    /// When it is asked for, in seconds.
+    /// Time of the request, in seconds.
     pub(crate) at: i64,
     /// How many milliseconds it takes; and how many if the image has come while it waited.
     pub(crate) takes: (u64, u64),
