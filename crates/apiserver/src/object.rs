@@ -280,8 +280,9 @@ fn push_number(out: &mut Vec<u8>, number: u64) {
 
 /// The object of stored bytes, complete, as it is at a revision.
 pub(crate) fn decode_at(stored: &[u8], revision: u64, api_version: &str, kind: &str) -> Value {
-    // What is stored was encoded here.
-    let mut object: Value = serde_json::from_slice(stored).unwrap_or_default();
+    // What is stored was encoded here. To check all of the text at once takes less time than each of its strings.
+    let text = str::from_utf8(stored).unwrap_or_default();
+    let mut object: Value = serde_json::from_str(text).unwrap_or_default();
     if let Some(map) = object.as_object_mut() {
         map.insert("apiVersion".to_owned(), api_version.into());
         map.insert("kind".to_owned(), kind.into());

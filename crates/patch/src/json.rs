@@ -272,8 +272,10 @@ pub fn decode_strategic_patch(patch: &[u8]) -> Result<Decoded, PatchError> {
 }
 
 fn decode(patch: &[u8]) -> Result<Decoded, String> {
-    // Most patches are all right.
-    if let Ok(Plain(patch @ (Value::Object(_) | Value::Null))) = serde_json::from_slice(patch) {
+    // Most patches are all right. To check all of the text at once takes less time than each of its strings.
+    if let Ok(text) = str::from_utf8(patch)
+        && let Ok(Plain(patch @ (Value::Object(_) | Value::Null))) = serde_json::from_str(text)
+    {
         return Ok(Decoded { patch, strict_errors: Vec::new() });
     }
     decode_closely(patch)

@@ -28,32 +28,27 @@ pub fn merge_patch(object: &Value, patch: &Value) -> Result<Value, PatchError> {
         return Err(PatchError::too_deep());
     }
     match (object, patch) {
-        (Value::Object(object), Value::Object(patch)) => {
-            let mut merged = object.clone();
-            merge(&mut merged, patch);
-            Ok(Value::Object(merged))
-        }
+        (Value::Object(object), Value::Object(patch)) => Ok(Value::Object(merged(object, patch))),
         (_, Value::Object(_) | Value::Array(_)) => Ok(pruned(patch)),
         _ => Err(PatchError::BadRequest("Invalid JSON Patch".to_owned())),
     }
 }
 
-fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
-    for (name, value) in patch {
-        match (object.get_mut(name), value) {
-            (_, Value::Null) => {
-                object.remove(name);
-            }
-            (Some(Value::Object(object)), Value::Object(patch)) => merge(object, patch),
+/// What is replaced is not copied first.
+fn merged(object: &Map<String, Value>, patch: &Map<String, Value>) -> Map<String, Value> {
+    let kept = object.iter().filter_map(|(name, old)| {
+        let value = match (old, patch.get(name)) {
+            (_, None) => old.clone(),
+            (_, Some(Value::Null)) => return None,
+            (Value::Object(old), Some(Value::Object(patch))) => Value::Object(merged(old, patch)),
             // Upstream does not prune a list that replaces a map.
-            (Some(Value::Object(_)), value) => {
-                object.insert(name.clone(), value.clone());
-            }
-            (_, value) => {
-                object.insert(name.clone(), pruned(value));
-            }
-        }
-    }
+            (Value::Object(_), Some(value)) => value.clone(),
+            (_, Some(value)) => pruned(value),
+        };
+        Some((name.clone(), value))
+    });
+    let new = patch.iter().filter(|(name, value)| !value.is_null() && !object.contains_key(*name));
+    kept.chain(new.map(|(name, value)| (name.clone(), pruned(value)))).collect()
 }
 
 /// Removes nulls from the maps of a value. Those of lists stay.

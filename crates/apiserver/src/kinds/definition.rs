@@ -276,6 +276,9 @@ impl Definition {
             let types = self.model.types(&self.api_version);
             let mut manager = FieldManager::new(types.clone(), &self.api_version, &self.names.kind)
                 .with_empty(self.empty());
+            if !self.model.is_custom() {
+                manager = manager.with_trusted_live_objects();
+            }
             if !subresource.is_empty() {
                 manager = manager.with_subresource(subresource);
             }
