@@ -199,7 +199,38 @@ fn created_as_alone<T: ObjectTypes + Clone>(
     Ok(())
 }
 
+/// Of live objects that are not checked again, updates make the same as of checked ones, be they valid or not.
+fn updated_as_if_checked(specs: &[Value]) -> Result<(), TestCaseError> {
+    let checking = FieldManager::new(typed(), "v1", "Widget");
+    let trusting = checking.clone().with_trusted_live_objects();
+    let mut live = checking.empty();
+    for (spec, second) in specs.iter().zip(1..) {
+        let now = Timestamp::from_second(second).unwrap();
+        let manager = if second % 3 == 0 { "they" } else { "we" };
+        // As clients do that know of managed fields, and as those do that do not.
+        let managed = if second % 2 == 0 { live["metadata"]["managedFields"].clone() } else { Value::Null };
+        let metadata = json!({"name": "x", "uid": "1", "managedFields": managed});
+        let new = json!({"apiVersion": "v1", "kind": "Widget", "metadata": metadata, "spec": spec});
+        let checked = checking.update_or_forget(&live, &new, manager, now);
+        let trusted = trusting.update_or_forget(&live, &new, manager, now);
+        prop_assert_eq!(&trusted, &checked);
+        live = checked;
+        if live["metadata"]["managedFields"].is_null() {
+            // Begins anew.
+            live = checking.empty();
+        }
+    }
+    Ok(())
+}
+
 proptest! {
+    #[test]
+    fn updates_need_not_check_live_objects(specs in prop::collection::vec(small_value(), 1..20)) {
+        updated_as_if_checked(&specs)?;
+        let specs: Vec<_> = specs.iter().map(|spec| json!({"b": spec["b"], "c": spec["c"], "d": spec["d"]})).collect();
+        updated_as_if_checked(&specs)?;
+    }
+
     #[test]
     fn who_creates_many_objects_owns_the_fields_of_each(specs in prop::collection::vec(small_value(), 1..40)) {
         let empty = json!({"apiVersion": "v1", "kind": "Widget", "metadata": {}, "spec": {"a": 0, "b": "", "c": {"a": null}}});
