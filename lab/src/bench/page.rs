@@ -34,12 +34,15 @@ impl Page {
             let text = output.ok().filter(|output| output.status.success()).map(|output| output.stdout);
             text.and_then(|text| String::from_utf8(text).ok()).map(|text| text.trim().to_owned())
         };
+        let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let processor = model.map(|(_, model)| format!(" ({})", model.trim())).unwrap_or_default();
         let commit = git(&["rev-parse", "--short=10", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
         // Of this program, and of the binary that was built with it.
         let is_profiled =
             option_env!("CARGO_ENCODED_RUSTFLAGS").is_some_and(|options| options.contains("profile-use"));
         self.line(&format!(
-            "Printed by `{command}` at commit {commit}, in one run, on {} cores with a load of {} at the start; built {} a profile.",
+            "Printed by `{command}` at commit {commit}, in one run, on {} cores{processor} with a load of {} at the start; built {} a profile.",
             cores(),
             load.concat(),
             if is_profiled { "with" } else { "without" },
