@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use settled_simulator::customs::{CustomResources, CustomStep, Customs};
@@ -103,6 +103,60 @@ async fn a_node_that_dies_is_noticed_tainted_and_emptied() {
     assert!(taints(&node).is_empty());
 }
 
+async fn annotate(nodes: &Api<Node>, name: &str, annotations: Value) {
+    let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+    nodes.patch(name, &PatchParams::default(), &patch).await.expect("patched");
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotations_of_a_node_are_those_of_its_kubelet_its_lease_and_its_drain() {
+    let cluster = with("nodes: []").await;
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let deployments: Api<Deployment> = Api::default_namespaced(cluster.client.clone());
+    create(&deployments, deployment(2, nginx("1"))).await;
+    pass(30).await;
+    annotate(&nodes, "node-1", json!({"simulator.settled.dev/dies": "0s"})).await;
+    pass(60).await;
+    let status = || async { ready(&nodes.get("node-1").await.expect("a Node")).map(|ready| ready.0) };
+    assert_eq!(status().await.as_deref(), Some("Unknown"));
+    // Who takes the annotation back revives the kubelet.
+    annotate(&nodes, "node-1", json!({"simulator.settled.dev/dies": null})).await;
+    pass(60).await;
+    assert_eq!(status().await.as_deref(), Some("True"));
+    let available = deployments.get("web").await.expect("a Deployment").status.unwrap_or_default();
+    assert_eq!(available.available_replicas, Some(2));
+    // A drain leaves a mark of its own, with which the annotations are still read.
+    let drains =
+        json!({"simulator.settled.dev/drains": "0s", "simulator.settled.dev/maxParallelImagePulls": "5"});
+    annotate(&nodes, "node-2", drains).await;
+    pass(120).await;
+    let spec = nodes.get("node-2").await.expect("a Node").spec.unwrap_or_default();
+    assert_eq!(spec.unschedulable, Some(true));
+    assert!(pods_on(&cluster).await.iter().all(|(node, _)| node == "node-1"));
+    let events: Api<Event> = Api::all(cluster.client.clone());
+    let problems = || async {
+        let all =
+            events.list(&ListParams::default().fields("reason=InvalidScenario")).await.expect("Events").items;
+        all.into_iter()
+            .map(|event| (event.involved_object.name.unwrap_or_default(), event.message.unwrap_or_default()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(problems().await, []);
+    // What cannot be read is said once, and nothing of it holds.
+    annotate(
+        &nodes,
+        "node-1",
+        json!({"simulator.settled.dev/dies": "0s", "simulator.settled.dev/maxParallelImagePulls": "0"}),
+    )
+    .await;
+    pass(600).await;
+    assert_eq!(status().await.as_deref(), Some("True"));
+    let said = problems().await;
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0].0, "node-1");
+    assert!(said[0].1.contains("expected a nonzero u32"), "{said:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_last_node_keeps_its_pods() {
     let cluster = with("nodes: [{node: '*', dies: 60s}]").await;
@@ -133,8 +187,8 @@ async fn a_drain_respects_budgets() {
     let left = |pods: Vec<(String, bool)>| pods.into_iter().filter(|(node, _)| node == "node-1").count();
     assert_eq!(left(pods_on(&cluster).await), 2);
     // With one disruption at a time the Node gets empty.
-    let patch = kube::api::Patch::Merge(json!({"spec": {"minAvailable": 3}}));
-    budgets.patch("web", &kube::api::PatchParams::default(), &patch).await.expect("patched");
+    let patch = Patch::Merge(json!({"spec": {"minAvailable": 3}}));
+    budgets.patch("web", &PatchParams::default(), &patch).await.expect("patched");
     pass(180).await;
     assert_eq!(left(pods_on(&cluster).await), 0);
     assert_eq!(pods_on(&cluster).await.len(), 4);
@@ -158,8 +212,8 @@ async fn a_claim_of_the_default_class_waits_for_its_pod() {
     let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).expect("a volume");
     assert_eq!(phase(claim).as_deref(), Some("Bound"));
     assert!(pods.get("web").await.expect("a Pod").spec.and_then(|spec| spec.node_name).is_some());
-    let patch = kube::api::Patch::Merge(json!({"spec": {"resources": {"requests": {"storage": "5Gi"}}}}));
-    claims.patch("data", &kube::api::PatchParams::default(), &patch).await.expect("patched");
+    let patch = Patch::Merge(json!({"spec": {"resources": {"requests": {"storage": "5Gi"}}}}));
+    claims.patch("data", &PatchParams::default(), &patch).await.expect("patched");
     pass(5).await;
     let status = claims.get("data").await.expect("a claim").status.unwrap_or_default();
     assert_eq!(

@@ -18,7 +18,8 @@ mod stop;
 mod sync;
 mod text;
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -105,6 +106,10 @@ fn host_ips(node: &Node) -> Vec<String> {
     addresses.filter(|address| address.type_ == "InternalIP").map(|address| address.address.clone()).collect()
 }
 
+fn annotations(node: Option<&Node>) -> Option<&BTreeMap<String, String>> {
+    node?.metadata.annotations.as_ref()
+}
+
 /// What the scenario and the annotations of a Pod say about it; and what of its annotations cannot be read.
 fn scripts(
     scenario: &Scenario,
@@ -162,10 +167,9 @@ impl Kubelet {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the scenario and the annotations of a Node say about it.
-    fn script(&self, node: &Node) -> Option<NodeScript> {
-        let noted = || from_annotations::<NodeScript>(node.metadata.annotations.as_ref()?, None).ok()?;
-        self.scenario.node(meta::name(node)).cloned().or_else(noted)
+    /// What is to happen to a Node. The node controller reports annotations that cannot be read.
+    fn script(&self, node: &Node) -> Option<Cow<'_, NodeScript>> {
+        self.scenario.node_or_annotations(node).ok().flatten()
     }
 
     /// For how long the kubelet of a Node is silent; none if it is not.
@@ -256,8 +260,11 @@ impl Controller for Kubelet {
                 keys.push(change.key.clone());
                 keys
             }
-            // A Node that is new, or was replaced.
-            AnyChange::Node(change) if change.old.is_none() => {
+            // A Node that is new, was replaced, or to which something else is to happen.
+            AnyChange::Node(change)
+                if change.old.is_none()
+                    || annotations(change.old.as_deref()) != annotations(change.new.as_deref()) =>
+            {
                 let pods = informers.pods.indexed(NODE, &change.key.name).unwrap_or_default();
                 pods.iter().map(|pod| meta::key(&**pod)).collect()
             }

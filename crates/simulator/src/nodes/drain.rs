@@ -15,7 +15,7 @@ use crate::scenario::NodeScript;
 use crate::selector;
 
 /// The Node is drained by the simulation. An uncordoned one is not cordoned again.
-const DRAIN: &str = "simulator.settled.dev/draining";
+const DRAIN: &str = "nodes.simulator.settled.dev/draining";
 /// How long kubectl waits before it asks a budget again.
 const RETRY: Duration = Duration::from_secs(5);
 

@@ -1,6 +1,7 @@
 //! Node controller: Nodes whose kubelets fall silent, their conditions, taints and Pods (`nodelifecycle`).
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub(crate) struct NodeLifecycle {
     begin: Timestamp,
     /// Nodes that an Event has announced.
     registered: Mutex<HashSet<String>>,
+    /// What an Event has said of annotations that cannot be read, by the UID of the Node.
+    problems: Mutex<HashMap<String, String>>,
 }
 
 /// What a kubelet does at a time.
@@ -66,6 +69,27 @@ impl NodeLifecycle {
             scenario: shared.scenario.clone(),
             begin: shared.begin,
             registered: Mutex::default(),
+            problems: Mutex::default(),
+        }
+    }
+
+    /// What is to happen to a Node. Annotations that cannot be read become an Event.
+    fn script(&self, node: &Node, context: &Context) -> Option<Cow<'_, NodeScript>> {
+        let script = self.scenario.node_or_annotations(node);
+        let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+        match script {
+            Ok(script) => {
+                problems.remove(meta::uid(node));
+                script
+            }
+            Err(error) => {
+                let problem = error.to_string();
+                let before = problems.insert(meta::uid(node).to_owned(), problem.clone());
+                if before.as_ref() != Some(&problem) {
+                    context.event(node, EventType::Warning, "InvalidScenario", "InvalidScenario", problem);
+                }
+                None
+            }
         }
     }
 
@@ -83,10 +107,10 @@ impl NodeLifecycle {
         &self,
         key: &ObjectKey,
         node: &Node,
+        script: Option<&NodeScript>,
         context: &Context,
     ) -> Result<Option<Timestamp>, Error> {
         let now = context.now();
-        let script = self.scenario.node(meta::name(node));
         let before = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let (conditions, next) = match kubelet(script, self.begin, now) {
             Kubelet::Alive(until) => match ready(node) {
@@ -188,7 +212,8 @@ impl Controller for NodeLifecycle {
             return Ok(Next::AwaitChange);
         }
         self.register(&node, context);
-        let next = self.report(key, &node, context).await?;
+        let script = self.script(&node, context);
+        let next = self.report(key, &node, script.as_deref(), context).await?;
         // Without any Node that is ready, the network may be at fault: nothing is evicted.
         let evicts = context.informers.nodes.find(|node| ready(node) == "True").is_some();
         let wanted = taints(&node, evicts, context.now());
@@ -205,7 +230,7 @@ impl Controller for NodeLifecycle {
             self.mark_pods(key, &node, context).await?;
         }
         let now = context.now();
-        let drained = drain::drain(key, &node, self.scenario.node(&key.name), self.begin, context).await?;
+        let drained = drain::drain(key, &node, script.as_deref(), self.begin, context).await?;
         let left = [next, drained].into_iter().flatten().min().map(|next| now.duration_until(next));
         Ok(match left {
             Some(left) => {

@@ -1,8 +1,12 @@
 //! Matching: the first entry for a thing, and the entries that nothing has matched.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use k8s_openapi::api::core::v1::Node;
+
+use super::annotations::{AnnotationError, from_annotations};
 use super::glob::matches;
 use super::script::{
     AddressScript, Autoscaler, ContainerScript, Exit, NodeScript, PodScript, Pull, ResourceScript,
@@ -134,6 +138,21 @@ impl Scenario {
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&NodeScript> {
         first(&self.entries.nodes, |script| matches(&script.node, name))
+    }
+
+    /// What happens to a Node: an entry, or else its annotations.
+    ///
+    /// # Errors
+    /// The annotations cannot be read.
+    pub(crate) fn node_or_annotations<'s>(
+        &'s self,
+        node: &Node,
+    ) -> Result<Option<Cow<'s, NodeScript>>, AnnotationError> {
+        if let Some(script) = self.node(node.metadata.name.as_deref().unwrap_or_default()) {
+            return Ok(Some(Cow::Borrowed(script)));
+        }
+        let Some(annotations) = &node.metadata.annotations else { return Ok(None) };
+        Ok(from_annotations(annotations, None)?.map(Cow::Owned))
     }
 
     /// How the controller of a custom resource is played.
