@@ -478,7 +478,8 @@ fn in_namespace(
     };
     step(
         "kubectl create namespace ${NAMESPACE} && \
-        kubectl wait --for=create serviceaccount/default configmap/kube-root-ca.crt --timeout=60s",
+        kubectl wait --for=create serviceaccount/default --timeout=60s && \
+        kubectl wait --for=create configmap/kube-root-ca.crt --timeout=60s",
     )?;
     if !scenario.before.objects.is_empty() {
         step("kubectl apply -f before.yaml")?;

@@ -324,7 +324,8 @@ fn play(server: &Server, place: &Place, scenario: &Scenario) -> Outcome<()> {
     };
     step(&format!(
         "kubectl create namespace {name} && \
-         kubectl wait --for=create serviceaccount/default configmap/kube-root-ca.crt --timeout=60s"
+         kubectl wait --for=create serviceaccount/default --timeout=60s && \
+         kubectl wait --for=create configmap/kube-root-ca.crt --timeout=60s"
     ))?;
     if !scenario.objects.is_empty() {
         step("kubectl apply --server-side -f objects.yaml")?;
