@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use regex::RegexSet;
 
-use crate::cluster::{ALL_PROGRAMS, Beside, Components, Place, kubeconfig_text};
+use crate::cluster::{ALL_PROGRAMS, Beside, Components, Place, kubeconfig_text, wait_for_namespace};
 use crate::measure::Table;
 use crate::server::{self, Kind, Server};
 use crate::{Outcome, corpora};
@@ -169,11 +169,8 @@ fn run_script(
     }
     let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     fs::write(work.join(".namespace"), namespace.to_string())?;
-    // The controllers' objects exist before the script continues. One at a time: kubectl gives up at once if none of several is there.
-    let make = "kubectl create -f .namespace && \
-        kubectl wait --for=create serviceaccount/default --timeout=30s && \
-        kubectl wait --for=create configmap/kube-root-ca.crt --timeout=30s";
-    let made = place.command(&work, "make", make, PATIENCE)?;
+    let make = format!("kubectl create -f .namespace && {}", wait_for_namespace(30));
+    let made = place.command(&work, "make", &make, PATIENCE)?;
     if made.2 != 0 {
         return Err(format!("{name}: cannot create the namespace: {}", made.1).into());
     }

@@ -131,6 +131,13 @@ impl Place {
     }
 }
 
+/// The command that waits for what controllers put into a new namespace, for so many seconds each. One object at a time: kubectl gives up
+/// at once if it is asked for several and more than one is missing.
+pub(crate) fn wait_for_namespace(seconds: u64) -> String {
+    let wait = |object| format!("kubectl wait --for=create {object} --timeout={seconds}s");
+    ["serviceaccount/default", "configmap/kube-root-ca.crt"].map(wait).join(" && ")
+}
+
 /// All identities as users; the administrator is current.
 pub(crate) fn kubeconfig_text(url: &str, ca: &Path, namespace: &str) -> String {
     let users: Vec<Value> = IDENTITIES

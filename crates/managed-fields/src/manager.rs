@@ -350,7 +350,10 @@ impl<T: ObjectTypes> FieldManager<T> {
         let is_trusted = self.trusts_live
             && !managed.managers.is_empty()
             && string(live, "apiVersion") == self.api_version;
-        type_of(&self.types, live).ok().filter(|_| is_trusted)
+        if !is_trusted {
+            return None;
+        }
+        type_of(&self.types, live).ok()
     }
 
     /// Makes a typed value of an object, which is put back when that goes. Nothing is copied, unless the object is of another version.

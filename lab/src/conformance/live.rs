@@ -17,7 +17,7 @@ use std::time::Instant;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::cluster::{ALL_PROGRAMS, Beside, Components, Place, kubeconfig_text};
+use crate::cluster::{ALL_PROGRAMS, Beside, Components, Place, kubeconfig_text, wait_for_namespace};
 use crate::measure::Table;
 use crate::server::{self, Kind, Server};
 use crate::{Outcome, corpora};
@@ -476,11 +476,7 @@ fn in_namespace(
             Err(format!("{namespace}: `{command}` ended with {code}: {output}{errors}").into())
         }
     };
-    step(
-        "kubectl create namespace ${NAMESPACE} && \
-        kubectl wait --for=create serviceaccount/default --timeout=60s && \
-        kubectl wait --for=create configmap/kube-root-ca.crt --timeout=60s",
-    )?;
+    step(&format!("kubectl create namespace ${{NAMESPACE}} && {}", wait_for_namespace(60)))?;
     if !scenario.before.objects.is_empty() {
         step("kubectl apply -f before.yaml")?;
     }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use self::sequence::{Recorded, lines};
-use crate::cluster::{ALL_PROGRAMS, Beside, Components, Place, kubeconfig_text};
+use crate::cluster::{ALL_PROGRAMS, Beside, Components, Place, kubeconfig_text, wait_for_namespace};
 use crate::measure::Table;
 use crate::server::{self, Kind, Server};
 use crate::{Outcome, corpora, process};
@@ -322,11 +322,7 @@ fn play(server: &Server, place: &Place, scenario: &Scenario) -> Outcome<()> {
             Err(format!("{name}: `{command}` ended with {code}: {output}{errors}").into())
         }
     };
-    step(&format!(
-        "kubectl create namespace {name} && \
-         kubectl wait --for=create serviceaccount/default --timeout=60s && \
-         kubectl wait --for=create configmap/kube-root-ca.crt --timeout=60s"
-    ))?;
+    step(&format!("kubectl create namespace {name} && {}", wait_for_namespace(60)))?;
     if !scenario.objects.is_empty() {
         step("kubectl apply --server-side -f objects.yaml")?;
     }

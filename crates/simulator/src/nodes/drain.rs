@@ -14,7 +14,8 @@ use crate::pod as pods;
 use crate::scenario::NodeScript;
 use crate::selector;
 
-/// The Node is drained by the simulation. An uncordoned one is not cordoned again.
+/// The Node is drained by the simulation. An uncordoned one is not cordoned again. The prefix of a scenario's annotations would make it a
+/// field of an entry.
 const DRAIN: &str = "nodes.simulator.settled.dev/draining";
 /// How long kubectl waits before it asks a budget again.
 const RETRY: Duration = Duration::from_secs(5);

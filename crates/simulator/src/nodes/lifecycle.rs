@@ -73,6 +73,13 @@ impl NodeLifecycle {
         }
     }
 
+    /// Forgets a Node that is gone.
+    fn forget(&self, node: &Node) {
+        let uid = meta::uid(node);
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
     /// What is to happen to a Node. Annotations that cannot be read become an Event.
     fn script(&self, node: &Node, context: &Context) -> Option<Cow<'_, NodeScript>> {
         let script = self.scenario.node_or_annotations(node);
@@ -189,7 +196,12 @@ impl Controller for NodeLifecycle {
 
     fn wake(&self, change: &AnyChange, informers: &Informers) -> Vec<ObjectKey> {
         match change {
-            AnyChange::Node(change) => woken(change, informers),
+            AnyChange::Node(change) => {
+                if let (None, Some(old)) = (&change.new, &change.old) {
+                    self.forget(old);
+                }
+                woken(change, informers)
+            }
             AnyChange::Pod(change) => {
                 // Only Pods that are drained, or on a Node that is not ready, concern it.
                 let node = change.new.as_deref().or(change.old.as_deref()).map(pods::node_name);
