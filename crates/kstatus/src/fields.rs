@@ -22,6 +22,11 @@ macro_rules! fields {
                 match self { $($(Self::$field => Parent::$parent,)+)+ }
             }
 
+            /// Its bit in a set of fields.
+            pub(crate) const fn bit(self) -> u128 {
+                1 << self as u32
+            }
+
             /// The field at a place of the table.
             pub(crate) fn at(place: usize) -> Option<Self> {
                 TABLE.get(place).map(|(field, ..)| *field)

@@ -11,8 +11,6 @@
 
 use std::fmt;
 
-use wide::u8x16;
-
 use crate::block::Specials;
 
 /// How deeply arrays and objects may be nested. Kubernetes' own objects stay below 30; the bound keeps a hostile
@@ -515,29 +513,6 @@ impl<'a> Cursor<'a> {
             Some(_) => Err(self.fail(Problem::Trailing)),
         }
     }
-}
-
-/// The first quote, backslash or control character at or after `at`, or the length of the bytes.
-#[inline(always)]
-pub(crate) fn find_special(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
-        let text = u8x16::new(*chunk);
-        let control = text.min(u8x16::splat(0x1f)).simd_eq(text);
-        let special = text.simd_eq(u8x16::splat(b'"')) | text.simd_eq(u8x16::splat(b'\\')) | control;
-        let marks = special.to_bitmask();
-        if marks != 0 {
-            return at + marks.trailing_zeros() as usize;
-        }
-        at += 16;
-    }
-    // Fewer than sixteen bytes are left.
-    while let Some(&byte) = bytes.get(at) {
-        if byte == b'"' || byte == b'\\' || byte < 0x20 {
-            break;
-        }
-        at += 1;
-    }
-    at
 }
 
 #[cfg(test)]

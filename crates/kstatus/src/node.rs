@@ -152,6 +152,33 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Whether this is a string that is not empty.
+    #[inline]
+    pub(crate) fn is_filled(self) -> bool {
+        match self {
+            Self::Text(text) => text.len() > 2 && text.first() == Some(&b'"'),
+            Self::Value(value) => value.as_str().is_some_and(|text| !text.is_empty()),
+        }
+    }
+
+    /// Whether this is a map.
+    #[inline]
+    pub(crate) fn is_map(self) -> bool {
+        match self {
+            Self::Text(text) => text.first() == Some(&b'{'),
+            Self::Value(value) => value.is_object(),
+        }
+    }
+
+    /// Whether this is a list.
+    #[inline]
+    pub(crate) fn is_list(self) -> bool {
+        match self {
+            Self::Text(text) => text.first() == Some(&b'['),
+            Self::Value(value) => value.is_array(),
+        }
+    }
+
     /// The bytes of a string that holds no escape.
     #[inline]
     #[must_use]
@@ -171,19 +198,21 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether this is a string of which this holds, without copying it. Of one that holds an escape, the first bytes decide.
-    pub(crate) fn begins_like(self, is_like: fn(&[u8]) -> bool) -> bool {
-        match self {
-            Self::Text(text) => inner(text).is_some_and(|inner| {
-                if !is_escaped(inner) {
-                    return is_like(inner);
-                }
+    /// What is found out of the bytes of a string, without copying it: of one that holds an escape, of the first ones. Of none
+    /// where this is no string.
+    pub(crate) fn with_head<R>(self, read: impl FnOnce(Option<&[u8]>) -> R) -> R {
+        let text = match self {
+            Self::Text(text) => inner(text),
+            Self::Value(value) => return read(value.as_str().map(str::as_bytes)),
+        };
+        match text {
+            Some(inner) if is_escaped(inner) => {
                 let mut head = Head { bytes: [0; 128], length: 0 };
                 // It fails when the head is full.
                 let _ = write_unescaped(inner, &mut head);
-                head.bytes.get(..head.length).is_some_and(is_like)
-            }),
-            Self::Value(value) => value.as_str().is_some_and(|text| is_like(text.as_bytes())),
+                read(head.bytes.get(..head.length))
+            }
+            text => read(text),
         }
     }
 
@@ -354,9 +383,9 @@ impl<'a> Key<'a> {
         Self(KeyOf::Text(text))
     }
 
-    /// The key with this inside of a literal.
-    pub(crate) fn of_literal(inner: &'a [u8]) -> Self {
-        Self(KeyOf::Literal(Literal { inner, is_escaped: is_escaped(inner) }))
+    /// The key with this inside of a literal, without escapes.
+    pub(crate) fn of_plain(inner: &'a [u8]) -> Self {
+        Self(KeyOf::Literal(Literal { inner, is_escaped: false }))
     }
 
     /// The first byte of its text, as it is written.
@@ -422,18 +451,24 @@ fn inner(text: &[u8]) -> Option<&[u8]> {
     text.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }
 
-/// Whether two short texts are the same. A call of `memcmp` costs more than comparing sixteen bytes in two steps.
+/// Whether two short texts are the same. A call of `memcmp` costs more than comparing sixteen bytes in two steps, and a loop over
+/// bytes more than two words that may overlap.
 #[inline]
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() {
-        return false;
+    /// Whether the first and the last bytes are the same.
+    #[inline]
+    fn ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
+        a.first_chunk::<N>() == b.first_chunk::<N>() && a.last_chunk::<N>() == b.last_chunk::<N>()
     }
-    match (a.first_chunk::<8>(), b.first_chunk::<8>(), a.last_chunk::<8>(), b.last_chunk::<8>()) {
-        (Some(a_first), Some(b_first), Some(a_last), Some(b_last)) if a.len() <= 16 => {
-            a_first == b_first && a_last == b_last
-        }
-        (Some(_), ..) => a == b,
-        _ => a.iter().zip(b).all(|(a, b)| a == b),
+    let length = a.len();
+    if length != b.len() {
+        false
+    } else if length >= 8 {
+        if length <= 16 { ends::<8>(a, b) } else { a == b }
+    } else if length >= 4 {
+        ends::<4>(a, b)
+    } else {
+        a.iter().zip(b).all(|(a, b)| a == b)
     }
 }
 
@@ -512,7 +547,13 @@ fn is_escaped(inner: &[u8]) -> bool {
             inner.as_chunks::<16>().0.iter().any(has_backslash)
                 || inner.last_chunk::<16>().is_some_and(has_backslash)
         }
-        _ => inner.iter().fold(false, |found, byte| found | (*byte == b'\\')),
+        _ => match (inner.first_chunk::<4>(), inner.last_chunk::<4>()) {
+            (Some(first), Some(last)) => {
+                let [first, last] = [first, last].map(|chunk| u64::from(u32::from_le_bytes(*chunk)));
+                has_backslash(&(first | last << 32).to_le_bytes())
+            }
+            _ => inner.iter().fold(false, |found, byte| found | (*byte == b'\\')),
+        },
     }
 }
 
@@ -690,6 +731,22 @@ mod tests {
         let is = |key: &str, word: &str| object.root().get(key).unwrap().is(word);
         assert!(is("one", "\\") && !is("one", "\\\\"));
         assert!(is("two", "\\\\") && !is("two", "\\"));
+    }
+
+    #[test]
+    fn short_texts_are_compared_whole() {
+        for length in 0..20 {
+            let text: Vec<u8> = (0..length).collect();
+            assert!(same(&text, &text.clone()));
+            assert!(!same(&text, &[&text[..], b"a"].concat()));
+            for at in 0..text.len() {
+                let mut other = text.clone();
+                other[at] = b'a';
+                assert!(!same(&text, &other), "{at} of {length}");
+                other[at] = b'\\';
+                assert!(is_escaped(&other) && !is_escaped(&text), "{at} of {length}");
+            }
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::fields::{Field, Parent};
-use crate::node::{Elements, Entries, Key, Kind, Node, plain_text};
+use crate::node::{Elements, Entries, Key, Node, plain_text};
 use crate::spans::{CONDITION_KEYS, CONDITIONS, ConditionSpans, Member, PlainType, Span, Spans, read};
 
 /// A field whose place is noted while an object is read: looking it up costs nothing.
@@ -312,12 +312,13 @@ impl<'a> Object<'a> {
         Some(OtherMembers { bytes, noted: others.spans.get(..others.length)?.iter() })
     }
 
-    /// The members of `spec` or `status`, [known](Known) ones first. Where they were noted, the bytes are not gone over again.
-    pub(crate) fn members(&self, parent: Parent) -> ObjectMembers<'_, 'a> {
+    /// The members of `spec` or `status`, [known](Known) ones first. Where they were noted, the bytes are not gone over again,
+    /// and of the known ones only those come that have a bit in `fields`.
+    pub(crate) fn members(&self, parent: Parent, fields: u128) -> ObjectMembers<'_, 'a> {
         let top = parent.field_of_top();
         match top.and_then(|field| self.others(Known(field))) {
             Some(others) => {
-                let known = self.spans.present & parent.mask();
+                let known = self.spans.present & parent.mask() & fields;
                 ObjectMembers::Noted { object: self, known, others }
             }
             None => ObjectMembers::Map(top.and_then(|field| self.get(field)).map(Node::entries)),
@@ -375,8 +376,11 @@ impl<'a> Object<'a> {
         if let Some(value) = self.get(field) {
             return Found::Value(value);
         }
+        if matches!(self.source, Source::Text(_)) && !self.spans.has_odd_parent {
+            return Found::Absent;
+        }
         match field.parent().field_of_top().and_then(|parent| self.get(parent)) {
-            Some(parent) if !matches!(parent.kind(), Kind::Map | Kind::Null) => Found::BadParent(parent),
+            Some(parent) if !parent.is_map() && !parent.is_null() => Found::BadParent(parent),
             _ => Found::Absent,
         }
     }
@@ -461,7 +465,8 @@ impl<'a> Iterator for ObjectMembers<'_, 'a> {
         match self {
             Self::Noted { object, known, others } => {
                 if *known == 0 {
-                    return others.next().map(|(key, value)| (Key::of_literal(key), value));
+                    // One that is written with escapes is not noted.
+                    return others.next().map(|(key, value)| (Key::of_plain(key), value));
                 }
                 let field = Field::at(known.trailing_zeros() as usize)?;
                 *known &= *known - 1;

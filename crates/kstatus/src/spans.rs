@@ -97,6 +97,8 @@ pub(crate) struct Spans {
     pub(crate) conditions_length: usize,
     /// Of `spec` and `status`.
     pub(crate) others: [Others; 2],
+    /// Whether `metadata`, `spec` or `status` may be something else than a map.
+    pub(crate) has_odd_parent: bool,
     /// Whether `apiVersion` and `kind` are strings without escapes, and where the only slash of the former is in the bytes.
     pub(crate) plain_type: Option<PlainType>,
 }
@@ -116,6 +118,7 @@ impl Spans {
             conditions: [(Span::NONE, [Span::NONE; CONDITION_KEYS.len()]); CONDITIONS],
             conditions_length: 0,
             others: [Others::NONE; 2],
+            has_odd_parent: false,
             plain_type: None,
         }
     }
@@ -254,6 +257,7 @@ fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Resul
                 if next == Some(b'{') {
                     read_map(cursor, inner, spans)?;
                 } else {
+                    spans.has_odd_parent = true;
                     cursor.step()?;
                 }
             }

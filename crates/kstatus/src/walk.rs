@@ -2,14 +2,14 @@
 //!
 //! Text that is no JSON gives nonsense, or nothing, but neither a panic nor an endless loop: each step goes on in the bytes.
 
-use crate::block::container_end;
-use crate::json::find_special;
+use crate::block::{Specials, container_end};
 
 /// The inside of an array or object.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
+    specials: Specials,
 }
 
 /// The inside of a string literal.
@@ -23,7 +23,7 @@ impl<'a> Walk<'a> {
     /// The container that the text begins with.
     #[inline]
     pub(crate) fn new(text: &'a [u8]) -> Self {
-        Self { bytes: text, at: 1 }
+        Self { bytes: text, at: 1, specials: Specials::new() }
     }
 
     /// The next byte that is neither white space nor a comma.
@@ -44,7 +44,7 @@ impl<'a> Walk<'a> {
             return None;
         }
         let start = self.at;
-        let (end, is_escaped) = string_end(self.bytes, start);
+        let (end, is_escaped) = self.string_end(start);
         let inner = self.bytes.get(start + 1..end.saturating_sub(1))?;
         self.at = end;
         while *self.bytes.get(self.at)? != b':' {
@@ -68,32 +68,32 @@ impl<'a> Walk<'a> {
         let byte = self.next_byte()?;
         let start = self.at;
         self.at = match byte {
-            b'"' => string_end(self.bytes, start).0,
+            b'"' => self.string_end(start).0,
             b'{' | b'[' => container_end(self.bytes, start),
             _ => scalar_end(self.bytes, start),
         };
         self.bytes.get(start..self.at).filter(|value| !value.is_empty())
     }
-}
 
-/// The position after the string whose opening quote is at `start`, and whether it holds an escape.
-#[inline(always)]
-fn string_end(bytes: &[u8], start: usize) -> (usize, bool) {
-    let at = find_special(bytes, start + 1);
-    if bytes.get(at) == Some(&b'"') { (at + 1, false) } else { escaped_string_end(bytes, at) }
-}
+    /// The position after the string whose opening quote is at `start`, and whether it holds an escape.
+    #[inline(always)]
+    fn string_end(&mut self, start: usize) -> (usize, bool) {
+        let at = self.specials.find(self.bytes, start + 1);
+        if self.bytes.get(at) == Some(&b'"') { (at + 1, false) } else { self.escaped_string_end(at) }
+    }
 
-#[inline(never)]
-fn escaped_string_end(bytes: &[u8], special: usize) -> (usize, bool) {
-    let mut at = special;
-    loop {
-        match bytes.get(at) {
-            Some(b'"') => return (at + 1, true),
-            Some(b'\\') => at += 2,
-            Some(_) => at += 1,
-            None => return (bytes.len(), true),
+    #[inline(never)]
+    fn escaped_string_end(&mut self, special: usize) -> (usize, bool) {
+        let mut at = special;
+        loop {
+            match self.bytes.get(at) {
+                Some(b'"') => return (at + 1, true),
+                Some(b'\\') => at += 2,
+                Some(_) => at += 1,
+                None => return (self.bytes.len(), true),
+            }
+            at = self.specials.find(self.bytes, at);
         }
-        at = find_special(bytes, at);
     }
 }
 

@@ -7,9 +7,9 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::vocabulary::{RETRIES, names_failure, names_waiting, reports_failure};
+use super::vocabulary::{Phrase, RETRIES, reports_failure};
 use crate::fields::Field;
-use crate::node::{Kind, Node, Shown, same};
+use crate::node::{Node, Shown, same};
 use crate::object::{ConditionFields, Found, Object};
 use crate::options::Options;
 use crate::spans::Member;
@@ -75,36 +75,30 @@ impl<'o, 'a> Context<'o, 'a> {
         self.note(path, message);
     }
 
-    /// The verdict with what was noted on the way.
-    pub(super) fn finish(self, verdict: Verdict) -> Verdict {
+    /// Adds to a verdict what was noted on the way.
+    pub(super) fn finish(self, verdict: &mut Verdict) {
         let problems = self.problems.into_inner();
-        let mut verdict = match problems.first() {
-            Some(problem) if self.unreadable.get() => {
-                let message = if problem.path.is_empty() {
-                    problem.message.clone()
-                } else {
-                    text!("{}: {}", problem.path, problem.message).into()
-                };
-                Verdict::new(Status::Unknown, Basis::Nothing, "Malformed", message)
-            }
-            _ => verdict,
-        };
+        if let Some(problem) = problems.first().filter(|_| self.unreadable.get()) {
+            let message = if problem.path.is_empty() {
+                problem.message.clone()
+            } else {
+                text!("{}: {}", problem.path, problem.message).into()
+            };
+            *verdict = Verdict::new(Status::Unknown, Basis::Nothing, "Malformed", message);
+        }
         verdict.generation = self.generation;
         verdict.observed_generation = self.observed;
-        if verdict.problems.is_empty() {
-            verdict.problems = problems;
-        } else {
-            // A custom rule has noted some of its own.
-            verdict.problems.splice(0..0, problems);
+        if problems.is_empty() {
+            return;
         }
-        verdict
+        // A custom rule may have noted some of its own.
+        verdict.problems.splice(0..0, problems);
     }
 
     /// The field, where it is there and not null. A parent that is no map is unreadable.
     pub(super) fn get(&self, field: Field) -> Option<Node<'a>> {
         match self.object.find(field) {
-            Found::Value(value) if value.is_null() => None,
-            Found::Value(value) => Some(value),
+            Found::Value(value) => Some(value).filter(|value| !value.is_null()),
             Found::Absent => None,
             Found::BadParent(parent) => {
                 self.wrong_type(field.parent().path(), "a map", parent);
@@ -144,12 +138,12 @@ impl<'o, 'a> Context<'o, 'a> {
     }
 
     pub(super) fn map(&self, field: Field) -> Option<Node<'a>> {
-        self.typed(field, "a map", |node| (node.kind() == Kind::Map).then_some(node))
+        self.typed(field, "a map", |node| node.is_map().then_some(node))
     }
 
     /// The elements of a list; none where it is absent.
     pub(super) fn list(&self, field: Field) -> impl Iterator<Item = Node<'a>> + use<'a> {
-        self.typed(field, "a list", |node| (node.kind() == Kind::List).then_some(node))
+        self.typed(field, "a list", |node| node.is_list().then_some(node))
             .into_iter()
             .flat_map(Node::elements)
     }
@@ -157,7 +151,7 @@ impl<'o, 'a> Context<'o, 'a> {
     /// A member of a map that some field holds, where it is a map itself.
     pub(super) fn child(&self, parent: Node<'a>, path: &'static str, key: &str) -> Option<Node<'a>> {
         let node = parent.get(key).filter(|node| !node.is_null())?;
-        if node.kind() != Kind::Map {
+        if !node.is_map() {
             self.wrong_type(text!("{path}.{key}"), "a map", node);
             return None;
         }
@@ -166,7 +160,7 @@ impl<'o, 'a> Context<'o, 'a> {
 
     /// `status.conditions`, in their order.
     pub(super) fn conditions(&self) -> Conditions<'_, 'o, 'a> {
-        if let Some(list) = self.get(Field::Conditions).filter(|list| list.kind() != Kind::List) {
+        if let Some(list) = self.get(Field::Conditions).filter(|list| !list.is_list()) {
             self.wrong_type(".status.conditions", "a list", list);
         }
         Conditions { context: self }
@@ -290,10 +284,34 @@ pub(super) struct Condition<'o> {
 impl<'o> Condition<'o> {
     /// A condition elsewhere than in `status.conditions`. One of the wrong shape says nothing.
     pub(super) fn elsewhere(element: Node<'o>) -> Option<Self> {
-        let fields = ConditionFields::of(element);
-        let type_ = fields.member(Member::Type).filter(|type_| type_.is_string())?;
-        let truth = fields.member(Member::Status).and_then(Node::plain).and_then(Truth::parse)?;
-        Some(Self::new(fields, type_, truth))
+        let (mut type_, mut status, mut observed) = (None, None, None);
+        for (key, value) in element.entries() {
+            let slot = match &*key.bytes() {
+                b"type" => &mut type_,
+                b"status" => &mut status,
+                b"observedGeneration" => &mut observed,
+                _ => continue,
+            };
+            *slot = Some(value);
+        }
+        Self::of_members(ConditionFields::of(element), type_?, status?, observed)
+    }
+
+    /// One of `status.conditions`, without a note of what is odd in it.
+    pub(super) fn of_status(fields: ConditionFields<'o>) -> Option<Self> {
+        let (type_, status) = (fields.member(Member::Type)?, fields.member(Member::Status)?);
+        Self::of_members(fields, type_, status, fields.member(Member::ObservedGeneration))
+    }
+
+    fn of_members(
+        fields: ConditionFields<'o>,
+        type_: Node<'o>,
+        status: Node<'o>,
+        observed: Option<Node<'o>>,
+    ) -> Option<Self> {
+        let truth = status.plain().and_then(Truth::parse)?;
+        let observed_generation = observed.and_then(generation_number);
+        type_.is_string().then(|| Self { fields, type_bytes: type_.plain(), truth, observed_generation })
     }
 
     fn new(fields: ConditionFields<'o>, type_: Node<'o>, truth: Truth) -> Self {
@@ -325,11 +343,11 @@ impl<'o> Condition<'o> {
         self.reason().is_some_and(|reason| reason.is(word))
     }
 
-    /// The first byte of the type.
-    pub(super) fn first_letter(&self) -> Option<u8> {
+    /// What is found out of the bytes of the type.
+    pub(super) fn with_type<R>(&self, read: impl FnOnce(&[u8]) -> Option<R>) -> Option<R> {
         match self.type_bytes {
-            Some(bytes) => bytes.first().copied(),
-            None => self.type_text().bytes().next(),
+            Some(bytes) => read(bytes),
+            None => read(self.type_text().as_bytes()),
         }
     }
 
@@ -345,9 +363,20 @@ impl<'o> Condition<'o> {
         self.fields.member(Member::Message)
     }
 
+    /// What is found out of the words of the reason; of none where it has none.
+    pub(super) fn with_reason<R>(&self, read: impl FnOnce(Option<&Phrase<'_>>) -> R) -> R {
+        match self.reason() {
+            Some(reason) => reason.with_head(|text| match text {
+                Some(text) => Phrase::with(text, |phrase| read(Some(phrase))),
+                None => read(None),
+            }),
+            None => read(None),
+        }
+    }
+
     /// Whether the condition has a reason that is like this.
-    pub(super) fn has_reason(&self, is_like: fn(&[u8]) -> bool) -> bool {
-        self.reason().is_some_and(|reason| reason.begins_like(is_like))
+    pub(super) fn has_reason(&self, is_like: impl Fn(&Phrase<'_>) -> bool) -> bool {
+        self.with_reason(|reason| reason.is_some_and(is_like))
     }
 
     /// The condition's reason, or a word of ours where it has none.
@@ -369,16 +398,21 @@ impl<'o> Condition<'o> {
     /// Whether the condition, which is False, reports a failure: by its reason, its message, or its severity as in Cluster
     /// API.
     pub(super) fn reports_failure(&self) -> bool {
-        self.has_reason(names_failure)
-            || self.message().is_some_and(|message| message.begins_like(reports_failure))
-                && !self.has_reason(names_waiting)
+        self.with_reason(|reason| self.reports_failure_with(reason))
+    }
+
+    /// As [`reports_failure`](Self::reports_failure), with the words of its reason.
+    pub(super) fn reports_failure_with(&self, reason: Option<&Phrase<'_>>) -> bool {
+        let message_fails = |message: Node<'_>| message.with_head(|text| text.is_some_and(reports_failure));
+        reason.is_some_and(Phrase::names_failure)
+            || self.message().is_some_and(message_fails) && !reason.is_some_and(Phrase::names_waiting)
             || self.fields.member(Member::Severity).is_some_and(|severity| severity.is("Error"))
     }
 
-    /// Whether the condition says that the controller tries again by itself.
-    pub(super) fn is_retried(&self) -> bool {
+    /// Whether the condition, with the words of its reason, says that the controller tries again by itself.
+    pub(super) fn is_retried_with(&self, reason: Option<&Phrase<'_>>) -> bool {
         self.message().is_some_and(|message| RETRIES.iter().any(|words| message.contains(words)))
-            || self.has_reason(names_waiting)
+            || reason.is_some_and(Phrase::names_waiting)
     }
 
     pub(super) fn is_message(&self, text: &str) -> bool {
@@ -386,7 +420,7 @@ impl<'o> Condition<'o> {
     }
 
     pub(super) fn has_message(&self) -> bool {
-        self.message().is_some_and(|message| message.kind() == Kind::String && !message.is(""))
+        self.message().is_some_and(Node::is_filled)
     }
 
     /// The condition's message, or "condition X is False" and the reason.
@@ -404,7 +438,7 @@ pub(super) struct Described<'o>(Condition<'o>);
 
 impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let filled = |node: &Node<'_>| node.kind() == Kind::String && !node.is("");
+        let filled = |node: &Node<'_>| node.is_filled();
         let condition = &self.0;
         if let Some(message) = condition.message().filter(filled) {
             return Shown(message).fmt(f);
@@ -453,16 +487,13 @@ impl<'o> Condition<'o> {
     /// An element without a type says nothing and is passed over; one of the wrong shape is unreadable.
     fn read(context: &Context<'_, '_>, index: usize, fields: ConditionFields<'o>) -> Option<Self> {
         let at = |key: &str| text!(".status.conditions[{index}]{key}");
-        match fields.element.kind() {
-            Kind::Map => {}
-            Kind::Null => {
+        if !fields.element.is_map() {
+            if fields.element.is_null() {
                 context.note(at(""), "null condition");
-                return None;
-            }
-            _ => {
+            } else {
                 context.wrong_type(at(""), "a map", fields.element);
-                return None;
             }
+            return None;
         }
         let (type_, status) = (fields.member(Member::Type), fields.member(Member::Status));
         for (key, node) in [(".type", type_), (".status", status)] {

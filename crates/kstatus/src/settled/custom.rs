@@ -7,15 +7,17 @@ use super::meanings::{self, Report};
 use super::phases::{Phases, Word, is_task};
 use super::structures::{self, Structures};
 use super::suspension::{Asked, Suspension};
-use super::vocabulary::{names_standstill, names_success};
+use super::vocabulary::Phrase;
 use crate::fields::Field;
-use crate::node::Kind;
 use crate::reason;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
 pub(super) fn verdict(context: &Context<'_, '_>, kind: &[u8]) -> Verdict {
-    let reports = Reports::of(context, kind);
-    let phases = Phases::of(context, kind);
+    // In place: they are large to be moved.
+    let mut reports = Reports::default();
+    reports.read(context, kind);
+    let mut phases = Phases::default();
+    phases.read(context, kind);
     let decision = decide(context, kind, &reports, &phases);
     let status = decision.status(context);
     if status == Status::Current {
@@ -101,10 +103,11 @@ fn decide<'a>(
         return decision;
     }
     if let Some(word) = &phases.wrong {
-        return Decision::Word(word.clone(), Status::Failed);
+        return Decision::Word(*word, Status::Failed);
     }
     let ready = reports.ready.filter(Condition::is_true);
-    let structures = Structures::of(context, kind);
+    let mut structures = Structures::default();
+    structures.read(context, kind);
     if let Some(verdict) = structures.failure(context) {
         return verdict.into();
     }
@@ -112,12 +115,12 @@ fn decide<'a>(
         return verdict.into();
     }
     if let Some(word) = phases.still.as_ref().filter(|_| ready.is_none()) {
-        return Decision::Word(word.clone(), Status::Current);
+        return Decision::Word(*word, Status::Current);
     }
     // Of a feature, another word may say that it is off.
     let has_summary = ready.is_some() || reports.done.is_some() || phases.is_any();
     if let Some(word) = structures.words.still.as_ref().filter(|_| !has_summary) {
-        return Decision::Word(word.clone(), Status::Current);
+        return Decision::Word(*word, Status::Current);
     }
     if let Some(condition) = reports.ended {
         return Decision::By(condition, Status::Current, |by| meanings::verdict(Status::Current, by));
@@ -151,7 +154,7 @@ fn decide<'a>(
         return Decision::By(condition, Status::InProgress, |by| meanings::verdict(Status::InProgress, by));
     }
     if let Some(word) = &phases.working {
-        return Decision::Word(word.clone(), Status::InProgress);
+        return Decision::Word(*word, Status::InProgress);
     }
     without_summary(context, reports, phases, &structures).unwrap_or(Decision::NoEvidence)
 }
@@ -170,7 +173,7 @@ fn without_summary<'a>(
         return Some(verdict.into());
     }
     if let Some(word) = &structures.words.working {
-        return Some(Decision::Word(word.clone(), Status::InProgress));
+        return Some(Decision::Word(*word, Status::InProgress));
     }
     let is_summarized = reports.done.is_some() || phases.done.is_some();
     if let Some(verdict) = structures.progress(!is_summarized).or_else(|| structures.differences(context)) {
@@ -189,15 +192,15 @@ fn without_summary<'a>(
         return Some(meanings::verdict(Status::Current, &done).into());
     }
     if let Some(word) = &phases.done {
-        return Some(Decision::Word(word.clone(), Status::Current));
+        return Some(Decision::Word(*word, Status::Current));
     }
     if let Some(word) = &phases.unknown {
-        return Some(Decision::Word(word.clone(), Status::Unknown));
+        return Some(Decision::Word(*word, Status::Unknown));
     }
     if let Some(word) = &phases.running {
         // Running is what its Pods do, and not a summary of how many do it.
         let less_ready = structures::less_ready(context).map(Decision::Made);
-        return less_ready.or_else(|| Some(Decision::Word(word.clone(), Status::Current)));
+        return less_ready.or(Some(Decision::Word(*word, Status::Current)));
     }
     let may_be_done = !reports.is_doubtful;
     let success = if may_be_done { structures.success(context) } else { None };
@@ -233,14 +236,13 @@ struct Reports<'a> {
 }
 
 impl<'a> Reports<'a> {
-    fn of(context: &Context<'a, '_>, kind: &[u8]) -> Self {
-        let mut reports = Self::default();
+    fn read(&mut self, context: &Context<'a, '_>, kind: &[u8]) {
         for condition in context.conditions().iter() {
-            if reports.standard.record(&condition) {
+            if self.standard.record(&condition) {
                 continue;
             }
             if condition.is_type("Ready") {
-                reports.ready.get_or_insert(condition);
+                self.ready.get_or_insert(condition);
                 continue;
             }
             let report = meanings::of(&condition).or_else(|| meanings::of_compound(&condition, kind));
@@ -249,53 +251,52 @@ impl<'a> Reports<'a> {
                 fails.then_some(Report::Wrong(FailureClass::Other))
             });
             let Some(report) = report else {
-                reports.is_doubtful |= !condition.is_true();
+                self.is_doubtful |= !condition.is_true();
                 continue;
             };
             if report != Report::Nothing && context.is_lagging(&condition) {
-                reports.lagging.get_or_insert(condition);
+                self.lagging.get_or_insert(condition);
                 continue;
             }
             match report {
                 Report::Over(class) => {
-                    reports.over.get_or_insert((condition, class));
+                    self.over.get_or_insert((condition, class));
                 }
                 Report::Wrong(class) => {
-                    reports.wrong.get_or_insert((condition, class));
+                    self.wrong.get_or_insert((condition, class));
                 }
                 // A task that runs is on the way.
                 Report::Done if is_task(kind) && is_running(&condition) => {
-                    reports.waiting.get_or_insert(condition);
+                    self.waiting.get_or_insert(condition);
                 }
                 Report::Ended => {
-                    reports.ended.get_or_insert(condition);
+                    self.ended.get_or_insert(condition);
                 }
                 Report::Done => {
-                    reports.done.get_or_insert(condition);
+                    self.done.get_or_insert(condition);
                 }
                 Report::Part => {
-                    reports.part.get_or_insert(condition);
-                    reports.parts += 1;
+                    self.part.get_or_insert(condition);
+                    self.parts += 1;
                 }
                 Report::Correct => {
-                    reports.correct.get_or_insert(condition);
+                    self.correct.get_or_insert(condition);
                 }
                 Report::Still => {
-                    reports.still.get_or_insert(condition);
+                    self.still.get_or_insert(condition);
                 }
                 Report::Working => {
-                    reports.working.get_or_insert(condition);
+                    self.working.get_or_insert(condition);
                 }
                 Report::Lacking => {
-                    reports.lacking.get_or_insert(condition);
+                    self.lacking.get_or_insert(condition);
                 }
                 Report::Waiting => {
-                    reports.waiting.get_or_insert(condition);
+                    self.waiting.get_or_insert(condition);
                 }
                 Report::Nothing => {}
             }
         }
-        reports
     }
 
     fn failure(&self) -> Option<Decision<'a>> {
@@ -305,9 +306,13 @@ impl<'a> Reports<'a> {
             let verdict = meanings::verdict(Status::Failed, &condition).failure(class, terminal);
             return Some(verdict.into());
         }
-        let fails =
-            |ready: &Condition<'_>| ready.is_false() && ready.reports_failure() && !ready.is_retried();
-        let ready = self.ready.filter(fails)?;
+        let ready = self.ready.filter(Condition::is_false)?;
+        let fails = |reason: Option<&Phrase<'_>>| {
+            ready.reports_failure_with(reason) && !ready.is_retried_with(reason)
+        };
+        if !ready.with_reason(fails) {
+            return None;
+        }
         Some(Decision::By(ready, Status::Failed, |ready| {
             let reason = ready.reason_or("NotReady");
             Verdict::new(Status::Failed, Basis::Ready, reason, ready.describe())
@@ -316,7 +321,9 @@ impl<'a> Reports<'a> {
     }
 
     fn standstill(&self, context: &Context<'_, '_>) -> Option<Verdict> {
-        let ready = self.ready.filter(|ready| ready.is_false() && ready.has_reason(names_standstill));
+        let ready = self
+            .ready
+            .filter(|ready| ready.is_false() && ready.has_reason(|reason| reason.names_standstill()));
         let (condition, basis) = match (self.still, ready) {
             (Some(condition), _) => (condition, Basis::CommonCondition),
             (None, Some(ready)) => (ready, Basis::Ready),
@@ -329,7 +336,8 @@ impl<'a> Reports<'a> {
 }
 
 fn is_running(condition: &Condition<'_>) -> bool {
-    (condition.is_type("Running") || condition.is_type("Active")) && !condition.has_reason(names_success)
+    (condition.is_type("Running") || condition.is_type("Active"))
+        && !condition.has_reason(|reason| reason.names_success())
 }
 
 fn no_evidence(context: &Context<'_, '_>) -> Verdict {
@@ -346,14 +354,13 @@ fn no_evidence(context: &Context<'_, '_>) -> Verdict {
 
 /// Whether the list of conditions is empty: who writes an empty list is about to fill it.
 fn has_no_conditions_yet(context: &Context<'_, '_>) -> bool {
-    let conditions = context.object.get(Field::Conditions).filter(|list| list.kind() == Kind::List);
+    let conditions = context.object.get(Field::Conditions).filter(|list| list.is_list());
     conditions.is_some_and(|list| list.elements().next().is_none())
 }
 
 fn no_signal(context: &Context<'_, '_>) -> Text {
     // What is odd in them was noted before.
-    let mut conditions =
-        context.object.conditions().filter_map(|fields| Condition::elsewhere(fields.element));
+    let mut conditions = context.object.conditions().filter_map(Condition::of_status);
     match (context.object.get(Field::Status).filter(|status| !status.is_null()), conditions.next()) {
         (None, _) => "the object has no status, and its kind has no rule".into(),
         (Some(_), Some(first)) => {

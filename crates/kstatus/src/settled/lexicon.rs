@@ -15,8 +15,165 @@ pub(super) enum Sense {
     Unknown,
 }
 
+/// A word with what it says alone and in a phrase.
+#[derive(Clone, Copy)]
+pub(super) struct Known {
+    /// The state that it names, with the reason that it gives.
+    pub(super) state: Option<(&'static str, Sense)>,
+    /// A bit for each [`Role`].
+    pub(super) roles: u32,
+}
+
+impl Known {
+    /// A word that says nothing.
+    pub(super) const NOTHING: Self = Self { state: None, roles: 0 };
+
+    pub(super) const fn is(&self, role: Role) -> bool {
+        self.roles & role.bit() != 0
+    }
+}
+
+/// All words.
+pub(super) static WORDS: WordTable<Known, COUNT> = {
+    let mut words = WordTable::new(Known::NOTHING);
+    let mut at = 0;
+    while at < STATES.len() {
+        let (word, state) = STATES[at];
+        words.row_mut(word).state = Some(state);
+        at += 1;
+    }
+    let mut at = 0;
+    while at < ROLES.len() {
+        let (role, list) = ROLES[at];
+        let mut word = 0;
+        while word < list.len() {
+            words.row_mut(list[word]).roles |= role.bit();
+            word += 1;
+        }
+        at += 1;
+    }
+    words
+};
+
+/// At least as many as there are words: some are in more than one list.
+const COUNT: usize = {
+    let mut count = STATES.len();
+    let mut at = 0;
+    while at < ROLES.len() {
+        count += ROLES[at].1.len();
+        at += 1;
+    }
+    count
+};
+
+/// Declares what words may be in a phrase, each role with its words in lower case.
+macro_rules! roles {
+    ($($(#[$doc:meta])+ $role:ident: [$($word:literal),+ $(,)?];)+) => {
+        /// What a word may be in a phrase, beside a state.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Role { $($(#[$doc])+ $role,)+ }
+
+        const ROLES: &[(Role, &[&str])] = &[$((Role::$role, &[$($word),+])),+];
+    };
+}
+
+impl Role {
+    pub(super) const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+roles! {
+    /// Reports a failure.
+    Failure: [
+        "aborted", "broken", "corrupt", "corrupted", "crash", "crashed", "crashing", "degraded", "denied",
+        "err", "error", "errored", "errors", "exception", "fail", "failed", "failing", "failure",
+        "failures", "fatal", "fault", "faulted", "forbidden", "illegal", "incompatible", "invalid",
+        "malformed", "misconfigured", "refused", "rejected", "stalled", "timedout", "timeout",
+        "unauthorized", "unhealthy", "unrecoverable", "unsuccessful", "unsupported",
+    ];
+    /// Negates the word after it.
+    Negation: ["no", "non", "not", "without", "zero"];
+    /// Is a failure after certain words: [`FAILURE_PAIRS`].
+    EndOfFailure: ["allowed", "exceeded", "off", "out", "permitted", "reachable", "supported"];
+    /// Names a state after certain words: [`ENDING_PAIRS`].
+    EndOfPair: ["back", "progress", "sync", "zero"];
+    /// What follows is over.
+    Past: ["after", "from"];
+    /// Makes a failure a failover.
+    Over: ["over"];
+    /// Begins a phrase that waits for something.
+    Waiting: ["await", "awaiting", "retry", "wait", "waits"];
+    /// Begins a reason that waits or tries again.
+    WaitingReason: ["pending", "retrying", "waiting"];
+    /// Begins a phrase that needs something.
+    Need: ["needs", "requires"];
+    /// Ends a phrase that needs something.
+    Needed: ["needed", "required"];
+    /// What only a person gives.
+    Person: ["approval", "approvals", "confirmation", "human", "manual", "promotion", "user"];
+    /// Begins a phrase of which not all is so.
+    Partial: ["partial", "partially"];
+    /// There is nothing of what follows.
+    No: ["no"];
+    /// What follows is not so.
+    Not: ["not"];
+    /// What follows has not happened.
+    Yet: ["yet"];
+    /// What is done after a failure.
+    Rollback: ["rollback"];
+    /// Can be done as a whole: `CreateComplete`, `UpdateSucceeded`.
+    Operation: [
+        "all", "apply", "create", "creation", "deploy", "deployment", "fully", "install", "installation",
+        "is", "operation", "provision", "provisioning", "reconcile", "reconciliation", "resource", "sync",
+        "update", "upgrade",
+    ];
+    /// Ends in `ing`, and says how things are: `Listening`.
+    Steady: [
+        "existing", "following", "leading", "listening", "managing", "mirroring", "missing", "monitoring",
+        "nothing", "polling", "recording", "replicating", "streaming", "string", "tracking", "warning",
+        "watching", "working",
+    ];
+    /// Begins a message that reports a failure.
+    Error: ["err", "error", "errors", "failed", "failure"];
+    /// Begins the type of a condition that is a check: `ValidConfiguration`.
+    Correct: ["valid"];
+    /// Ends the type of a condition that reports on a part.
+    PartState: [
+        "accepted", "applied", "attached", "available", "bound", "complete", "completed", "configured",
+        "connected", "created", "deployed", "established", "healthy", "initialized", "installed", "online",
+        "programmed", "provisioned", "reachable", "ready", "reconciled", "registered", "resolved", "synced",
+        "synchronized", "updated", "valid", "validated", "verified",
+    ];
+    /// With it, a type of a condition does not report on the state of the object.
+    Aside: ["backup", "backups", "debug", "last", "optional", "previous", "restore", "snapshot"];
+    /// Names a change: that one is possible or has been made says nothing of the object, that one failed does.
+    Change: ["rollback", "update", "updates", "upgrade", "version"];
+    /// Is the key of a list or a map whose elements have a state of their own, and not one of the past.
+    Members: [
+        "brokers", "children", "clusters", "components", "instances", "listeners", "members", "nodes",
+        "pods", "pools", "replicas", "resources", "services", "shards", "statuses", "targets", "workers",
+        "zones",
+    ];
+    /// Ends the key of such a list or map.
+    Statuses: ["status", "statuses", "summaries"];
+    /// Ends the key of a state.
+    State: ["health", "phase", "result", "state", "status"];
+    /// Ends a kind that does something once.
+    Task: [
+        "action", "analysis", "backup", "build", "clone", "execution", "experiment", "export", "import",
+        "job", "migration", "operation", "remediation", "request", "restore", "run", "scan", "snapshot",
+        "suite", "task", "test", "transfer", "upgrade", "upload", "workflow",
+    ];
+    /// With it, a key is of the object as it was or is to be, and not as it is.
+    OtherTime: [
+        "backup", "backups", "desired", "exit", "expected", "history", "initial", "last", "latest", "next",
+        "old", "power", "previous", "requested", "restore", "schedule", "snapshot", "target",
+    ];
+}
+
 /// Words in which controllers sum up a state, in lower case without separators, sorted; with each the reason it gives.
-pub(super) static WORDS: WordTable<(&str, Sense)> = WordTable::new(&[
+const STATES: &[(&str, (&str, Sense))] = &[
     ("aborted", ("Aborted", Sense::Wrong)),
     ("active", ("Active", Sense::Running)),
     ("allocating", ("Allocating", Sense::Working)),
@@ -217,7 +374,7 @@ pub(super) static WORDS: WordTable<(&str, Sense)> = WordTable::new(&[
     ("wakingup", ("WakingUp", Sense::Working)),
     ("warmingup", ("WarmingUp", Sense::Working)),
     ("yellow", ("Yellow", Sense::Working)),
-]);
+];
 
 #[cfg(test)]
 mod tests {
@@ -225,6 +382,16 @@ mod tests {
 
     #[test]
     fn every_word_is_found() {
-        WORDS.assert_complete();
+        assert!(STATES.is_sorted_by_key(|(word, _)| word));
+        for (word, state) in STATES {
+            assert_eq!(WORDS.find(word.as_bytes()).and_then(|known| known.state), Some(*state));
+        }
+        for (role, list) in ROLES {
+            assert!(list.is_sorted(), "{role:?}");
+            for word in *list {
+                let known = WORDS.find(word.to_ascii_uppercase().as_bytes()).unwrap();
+                assert!(known.roles & role.bit() != 0, "{word}");
+            }
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! What condition types mean: those that are common across controllers, and compound ones (`DatabaseReady`, `BackupFailed`) by their last word.
 
 use super::context::{Condition, Truth};
-use super::vocabulary::{
-    self, Phrase, Sense, is_one_of, names_failure, names_standstill, names_success, names_work,
-};
+use super::lexicon::Role;
+use super::vocabulary::{Phrase, Sense};
 use super::words::WordTable;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
@@ -66,7 +65,7 @@ const STANDSTILL: Meaning = (Report::Still, Report::Nothing);
 
 /// The condition types whose meaning is common across controllers, sorted. A name that means different things to
 /// different controllers is left out: no verdict is better than a wrong one.
-static MEANINGS: WordTable<Meaning> = WordTable::new(&[
+const MEANINGS: &[(&str, Meaning)] = &[
     ("Accepted", ACCEPTANCE),
     ("Active", ASPECT),
     ("Admitted", CHECK),
@@ -154,114 +153,101 @@ static MEANINGS: WordTable<Meaning> = WordTable::new(&[
     ("Valid", CORRECTNESS),
     ("Validated", CORRECTNESS),
     ("Verified", CORRECTNESS),
-]);
+];
+
+/// The same, to be looked up.
+static TYPES: WordTable<(&str, Meaning), { MEANINGS.len() }> = {
+    let mut types = WordTable::new(MEANINGS[0]);
+    let mut at = 0;
+    while at < MEANINGS.len() {
+        *types.row_mut(MEANINGS[at].0) = MEANINGS[at];
+        at += 1;
+    }
+    types
+};
 
 /// Types that report the end of a task, also of one that failed.
 const ENDS: &[&str] = &["Complete", "Completed", "Done", "Finished"];
 
 /// What a condition of a common type says.
 pub(super) fn of(condition: &Condition<'_>) -> Option<Report> {
-    let first = condition.first_letter()?;
-    let meaning = *MEANINGS.find(first, |known| condition.is_type(known))?;
+    let (type_, meaning) = condition.with_type(|type_| TYPES.find(type_))?;
+    // The table knows them in any case.
+    if !condition.is_type(type_) {
+        return None;
+    }
     // Operators made with Ansible: the play runs.
     if condition.is("Running", Truth::True) && condition.is_message("Running reconciliation") {
         return Some(Report::Working);
     }
-    Some(with_reason(with_truth(meaning, condition.truth), condition))
+    Some(with_reason(with_truth(*meaning, condition.truth), condition))
 }
 
 /// What a condition of a compound type says, by its last word. `kind` is that of its object: `ClientReady` is all that
 /// a KeycloakClient says, and a part of anything else.
 pub(super) fn of_compound(condition: &Condition<'_>, kind: &[u8]) -> Option<Report> {
-    let type_ = condition.type_text();
-    // `example.com/DatabaseReady`
-    let type_ = type_.as_bytes().rsplit(|byte| *byte == b'/').next()?;
-    let phrase = Phrase::of(type_);
-    let (last, before) = phrase.tokens().split_last().filter(|_| !phrase.is_cut())?;
+    let meaning = condition.with_type(|type_| {
+        // `example.com/DatabaseReady`
+        let name = if type_.contains(&b'/') { type_.rsplit(|byte| *byte == b'/').next()? } else { type_ };
+        Phrase::with(name, |phrase| compound(phrase, name, kind))
+    })?;
+    match meaning {
+        Compound::Meaning(meaning) => Some(with_reason(with_truth(meaning, condition.truth), condition)),
+        Compound::Partially => Some(if condition.is_true() { Report::Waiting } else { Report::Nothing }),
+    }
+}
+
+/// The meaning of a compound type.
+enum Compound {
+    Meaning(Meaning),
+    /// `PartiallyReady`: what is there is not all.
+    Partially,
+}
+
+fn compound(phrase: &Phrase<'_>, type_: &[u8], kind: &[u8]) -> Option<Compound> {
+    let (last, before) = phrase.words().split_last().filter(|_| !phrase.is_cut())?;
     let Some(first) = before.first() else {
-        let is_known = |known: &str| known.as_bytes().eq_ignore_ascii_case(type_);
-        let meaning = MEANINGS.find(*last.first()?, is_known).copied();
-        let is_work = || matches!(vocabulary::sense(type_), Some((Some(_), Sense::Working)));
-        let meaning = meaning.or_else(|| is_work().then_some(PROGRESS))?;
-        return Some(with_reason(with_truth(meaning, condition.truth), condition));
+        let meaning = TYPES.find(type_).map(|(_, meaning)| *meaning);
+        let is_work = || matches!(phrase.sense(), Some((Some(_), Sense::Working)));
+        return meaning.or_else(|| is_work().then_some(PROGRESS)).map(Compound::Meaning);
     };
     // `ValidConfiguration`
-    if is_one_of(first, &["valid"]) {
-        return Some(with_reason(with_truth(CHECK, condition.truth), condition));
+    if first.is(Role::Correct) {
+        return Some(Compound::Meaning(CHECK));
     }
     // A backup that failed says nothing of the database.
-    let is_aside = |token: &&[u8]| is_one_of(token, ASIDE) && !contains_word(kind, token);
-    // That there is a newer version says nothing of this one.
-    let is_change = |token: &&[u8]| is_one_of(token, CHANGES);
-    if before.iter().any(is_aside) || is_one_of(first, &["no", "not"]) {
+    let is_aside =
+        || before.iter().any(|word| word.is(Role::Aside) && !contains_word(kind, phrase.text(word)));
+    if phrase.has(Role::Aside) && is_aside() || first.is(Role::No) || first.is(Role::Not) {
         return None;
     }
-    // `PartiallyReady`: what is there is not all.
-    if is_one_of(first, &["partial", "partially"]) {
-        return Some(if condition.is_true() { Report::Waiting } else { Report::Nothing });
+    if first.is(Role::Partial) {
+        return Some(Compound::Partially);
     }
-    let meaning = if is_one_of(last, PARTS) {
-        let subject = type_.len().checked_sub(last.len()).and_then(|end| type_.get(..end))?;
-        if before.iter().any(is_change) {
+    let meaning = if last.is(Role::PartState) {
+        // That there is a newer version says nothing of this one.
+        if before.iter().any(|word| word.is(Role::Change)) {
             return None;
         }
+        let subject = type_.len().checked_sub(last.len()).and_then(|end| type_.get(..end))?;
         if ends_with_word(kind, subject) { ASPECT } else { (Report::Part, Report::Lacking) }
     } else if phrase.ends_in_failure() {
         ABNORMAL
     } else {
-        match vocabulary::sense(type_)?.1 {
+        match phrase.sense()?.1 {
             Sense::Still => STANDSTILL,
             Sense::Working => PROGRESS,
             _ => return None,
         }
     };
-    Some(with_reason(with_truth(meaning, condition.truth), condition))
+    Some(Compound::Meaning(meaning))
 }
-
-/// Last words of types that report on a part.
-const PARTS: &[&str] = &[
-    "accepted",
-    "applied",
-    "attached",
-    "available",
-    "bound",
-    "complete",
-    "completed",
-    "configured",
-    "connected",
-    "created",
-    "deployed",
-    "established",
-    "healthy",
-    "initialized",
-    "installed",
-    "online",
-    "programmed",
-    "provisioned",
-    "reachable",
-    "ready",
-    "reconciled",
-    "registered",
-    "resolved",
-    "synced",
-    "synchronized",
-    "updated",
-    "valid",
-    "validated",
-    "verified",
-];
-
-/// Words before the last one with which a type does not report on the state of the object.
-const ASIDE: &[&str] = &["backup", "backups", "debug", "last", "optional", "previous", "restore", "snapshot"];
-
-/// Words that name a change: that one is possible or has been made says nothing of the object, that one failed does.
-const CHANGES: &[&str] = &["rollback", "update", "updates", "upgrade", "version"];
 
 /// Whether a condition of a type that nobody knows reports a failure by its reason.
 pub(super) fn reports_failure(condition: &Condition<'_>) -> bool {
-    let type_ = condition.type_text();
-    let is_aside = || Phrase::of(type_.as_bytes()).tokens().iter().any(|token| is_one_of(token, ASIDE));
-    condition.is_false() && condition.has_reason(names_failure) && !is_aside()
+    let has_aside = |type_: &[u8]| Phrase::with(type_, |phrase| phrase.has(Role::Aside));
+    let is_aside = || condition.with_type(|type_| has_aside(type_).then_some(())).is_some();
+    condition.is_false() && condition.has_reason(|reason| reason.names_failure()) && !is_aside()
 }
 
 fn contains_word(kind: &[u8], word: &[u8]) -> bool {
@@ -312,29 +298,40 @@ fn with_truth((when_true, when_false): Meaning, truth: Truth) -> Report {
 /// The meaning with what the reason adds: a state that is not there may have failed, or stand still, and a refusal may
 /// be none yet.
 fn with_reason(report: Report, condition: &Condition<'_>) -> Report {
+    let may_add = match report {
+        Report::Working | Report::Wrong(_) => true,
+        Report::Waiting | Report::Lacking | Report::Over(_) => condition.is_false(),
+        Report::Done | Report::Ended | Report::Still => condition.is_true(),
+        Report::Nothing => condition.is("Progressing", Truth::False),
+        Report::Part | Report::Correct => false,
+    };
+    if may_add { condition.with_reason(|reason| with_phrase(report, condition, reason)) } else { report }
+}
+
+fn with_phrase(report: Report, condition: &Condition<'_>, reason: Option<&Phrase<'_>>) -> Report {
+    let names_failure = || reason.is_some_and(Phrase::names_failure);
+    let names_standstill = || reason.is_some_and(Phrase::names_standstill);
     match report {
         Report::Working | Report::Waiting | Report::Lacking if condition.is_false() => {
-            if condition.reports_failure() {
+            if condition.reports_failure_with(reason) {
                 Report::Wrong(FailureClass::Other)
-            } else if condition.has_reason(names_standstill) {
+            } else if names_standstill() {
                 Report::Still
             } else {
                 report
             }
         }
         // `InstallPlanPending` with the reason `RequiresApproval`.
-        Report::Working if condition.is_true() && condition.has_reason(names_standstill) => Report::Still,
+        Report::Working if condition.is_true() && names_standstill() => Report::Still,
         // As Deployments have it: `Progressing` with the reason `NewReplicaSetAvailable`.
-        Report::Working if condition.is_true() && condition.has_reason(names_success) => Report::Part,
-        Report::Nothing if condition.is_false() && condition.is_type("Progressing") => {
-            if condition.has_reason(names_failure) { Report::Wrong(FailureClass::Other) } else { report }
-        }
-        // `Paused` with the reason `PausedIOError`.
-        Report::Still if condition.is_true() && condition.has_reason(names_failure) => {
+        Report::Working if condition.is_true() && reason.is_some_and(Phrase::names_success) => Report::Part,
+        Report::Nothing if condition.is_false() && condition.is_type("Progressing") && names_failure() => {
             Report::Wrong(FailureClass::Other)
         }
+        // `Paused` with the reason `PausedIOError`.
+        Report::Still if condition.is_true() && names_failure() => Report::Wrong(FailureClass::Other),
         // `Complete` with the reason `JobFailed`, `Accepted` with the reason `InvalidParameters`.
-        Report::Done | Report::Ended if condition.is_true() && condition.has_reason(names_failure) => {
+        Report::Done | Report::Ended if condition.is_true() && names_failure() => {
             if ENDS.iter().any(|end| condition.is_type(end)) {
                 Report::Over(FailureClass::Job)
             } else {
@@ -342,17 +339,18 @@ fn with_reason(report: Report, condition: &Condition<'_>) -> Report {
             }
         }
         // `NotReady` is what is left to do, unless its reason is a failure.
-        Report::Working if condition.is("NotReady", Truth::True) && condition.has_reason(names_failure) => {
+        Report::Working if condition.is("NotReady", Truth::True) && names_failure() => {
             Report::Wrong(FailureClass::Other)
         }
-        Report::Wrong(_) if is_pending(condition) || condition.is_retried() => Report::Working,
-        Report::Wrong(_) | Report::Over(_) if condition.is_false() && condition.has_reason(names_work) => {
+        Report::Wrong(_) if is_pending(condition) || condition.is_retried_with(reason) => Report::Working,
+        Report::Wrong(_) | Report::Over(_)
+            if condition.is_false() && reason.is_some_and(Phrase::names_work) =>
+        {
             Report::Working
         }
         _ => report,
     }
 }
-
 /// Reasons of a refusal that is none yet.
 const PENDING_REASONS: &[&str] = &["Pending", "Unknown", "Waiting", "InProgress", "Progressing"];
 
@@ -361,7 +359,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_is_found() {
-        MEANINGS.assert_complete();
+    fn every_type_is_found() {
+        assert!(MEANINGS.is_sorted_by_key(|(type_, _)| type_));
+        for (type_, meaning) in MEANINGS {
+            assert_eq!(TYPES.find(type_.as_bytes()), Some(&(*type_, *meaning)));
+        }
     }
 }

@@ -22,7 +22,7 @@ mod words;
 mod workloads;
 
 use crate::fields::Field;
-use crate::node::{Kind, Node};
+use crate::node::Node;
 use crate::object::Object;
 use crate::options::Options;
 use crate::text::text;
@@ -44,6 +44,18 @@ type Rule = fn(&Context<'_, '_>) -> Verdict;
 
 /// The rule for a kind; the version does not matter.
 fn rule(group: &[u8], kind: &[u8]) -> Option<Rule> {
+    if !is_of_kubernetes(group) {
+        return None;
+    }
+    own_rule(group, kind).or_else(|| statusless::contains(group, kind).then_some(statusless::verdict))
+}
+
+/// Whether a group may be one of Kubernetes itself. Most kinds that have no rule are of other groups.
+fn is_of_kubernetes(group: &[u8]) -> bool {
+    group.ends_with(b".k8s.io") || !group.contains(&b'.')
+}
+
+fn own_rule(group: &[u8], kind: &[u8]) -> Option<Rule> {
     // By group first: comparing is what this costs.
     let rule: Rule = match group {
         b"" => match kind {
@@ -106,7 +118,7 @@ fn rule(group: &[u8], kind: &[u8]) -> Option<Rule> {
 
 /// Whether this library knows the kind, rather than what any object may say.
 pub(crate) fn has_own_rule(group: &[u8], kind: &[u8]) -> bool {
-    rule(group, kind).is_some() || statusless::contains(group, kind)
+    rule(group, kind).is_some()
 }
 
 /// A rule from outside this library: it decides before what this library knows of the kind.
@@ -143,8 +155,9 @@ pub(crate) fn compute(
     let mut context = Context::new(object, options);
     context.generation = context.int(Field::Generation);
     context.observed = observed_generation(&context);
-    let verdict = decide(&context, evidence, rule);
-    context.finish(verdict)
+    let mut verdict = decide(&context, evidence, rule);
+    context.finish(&mut verdict);
+    verdict
 }
 
 fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn CustomRule>) -> Verdict {
@@ -177,11 +190,7 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn Cus
     if let Some(verdict) = custom.and_then(|rule| rule.decide(context.object, context.options)) {
         return verdict;
     }
-    let is_statusless = || statusless::contains(&group, &kind);
-    let Some(rule) = rule(&group, &kind).or_else(|| is_statusless().then_some(statusless::verdict as Rule))
-    else {
-        return custom::verdict(context, &kind);
-    };
+    let Some(rule) = rule(&group, &kind) else { return custom::verdict(context, &kind) };
     if evidence == Evidence::Whole
         && let Some(verdict) = standard_conditions(context)
     {
@@ -199,7 +208,7 @@ fn check_type(context: &Context<'_, '_>, kind: &[u8]) {
         context.unreadable(".kind", "missing: this is no Kubernetes object");
     }
     match context.object.get(Field::ApiVersion) {
-        Some(version) if !kind.is_empty() && version.kind() == Kind::String && !version.is("") => {}
+        Some(version) if !kind.is_empty() && version.is_filled() => {}
         _ => match context.text(Field::ApiVersion) {
             // More than one slash leaves the group and the kind empty.
             Some(version) if version.contains('/') => {
@@ -227,7 +236,7 @@ fn observed_generation(context: &Context<'_, '_>) -> Option<i64> {
             }
             None => context.wrong_type(path, "an integer", node),
         }
-    } else if node.kind() == Kind::String {
+    } else if node.is_string() {
         context.note(path(Field::ObservedGeneration), "a number in a string; read as a number");
     }
     number
@@ -268,6 +277,9 @@ impl<'a> Standard<'a> {
     /// `Stalled` decides wherever it stands in the list, unless it speaks of an older generation and `Reconciling`
     /// does not.
     fn verdict(&self, context: &Context<'_, '_>) -> Option<Verdict> {
+        if self.stalled.is_none() && self.reconciling.is_none() {
+            return None;
+        }
         let stalled = self.stalled.map(|condition| {
             context.decided_by(&condition, || {
                 let message = condition.message_or(|| "the controller reports that it is stalled".to_owned());

@@ -1,23 +1,21 @@
 //! Words in fields that sum up a state: `status.phase`, `state`, `status`, `health`.
 
-use std::borrow::Cow;
-
 use super::context::Context;
-use super::member;
+use super::lexicon::{Role, WORDS};
 use super::vocabulary::{self, Sense};
 use crate::fields::Field;
-use crate::node::{Key, Kind, Node, Shown};
+use crate::node::{Key, Node};
 use crate::reason;
-use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
 /// A word that is understood.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(super) struct Word<'a> {
     pub(super) sense: Sense,
     /// The word of the vocabulary, where it is one.
     known: Option<&'static str>,
-    text: Cow<'a, str>,
+    /// A string.
+    text: Node<'a>,
     /// Where it stands, below `status`.
     key: Key<'a>,
 }
@@ -34,15 +32,13 @@ pub(super) struct Phases<'a> {
 }
 
 impl<'a> Phases<'a> {
-    /// The words of the fields that sum up. `kind` is that of the object.
-    pub(super) fn of(context: &Context<'_, 'a>, kind: &[u8]) -> Self {
-        let mut phases = Self::default();
+    /// Reads the words of the fields that sum up. `kind` is that of the object.
+    pub(super) fn read(&mut self, context: &Context<'_, 'a>, kind: &[u8]) {
         for field in [Field::Phase, Field::State, Field::StatusWord, Field::Health] {
             if let Some(text) = context.object.get(field).and_then(summary) {
-                phases.add(Key::of_text(field.key()), text, kind);
+                self.add(Key::of_text(field.key()), text, kind);
             }
         }
-        phases
     }
 
     /// Whether one of them says how the object is.
@@ -50,9 +46,9 @@ impl<'a> Phases<'a> {
         self.working.is_some() || self.running.is_some() || self.done.is_some()
     }
 
-    /// Adds a word; whether it is understood.
-    pub(super) fn add(&mut self, key: Key<'a>, text: Cow<'a, str>, kind: &[u8]) -> bool {
-        let Some((known, sense)) = vocabulary::sense(text.as_bytes()) else { return false };
+    /// Adds a word, which is a string; whether it is understood.
+    pub(super) fn add(&mut self, key: Key<'a>, text: Node<'a>, kind: &[u8]) -> bool {
+        let Some((known, sense)) = sense_of(text) else { return false };
         let slot = match sense {
             Sense::Wrong => &mut self.wrong,
             Sense::Still => &mut self.still,
@@ -71,11 +67,10 @@ impl<'a> Phases<'a> {
 impl Word<'_> {
     /// The verdict that the word gives.
     pub(super) fn verdict(&self, context: &Context<'_, '_>, status: Status) -> Verdict {
-        let detail =
-            context.object.get(Field::StatusMessage).filter(|m| m.kind() == Kind::String && !m.is(""));
-        let (key, word) = (&*self.key.text(), &*self.text);
-        let message = match detail {
-            Some(detail) => text!("status.{key} is {word}: {}", Shown(detail)),
+        let detail = context.object.get(Field::StatusMessage).filter(|message| message.is_filled());
+        let (key, word) = (&*self.key.text(), &*self.text.as_str().unwrap_or_default());
+        let message = match detail.and_then(Node::as_str) {
+            Some(detail) => ["status.", key, " is ", word, ": ", &detail].concat(),
             None => ["status.", key, " is ", word].concat(),
         };
         let reason = match self.sense {
@@ -100,19 +95,27 @@ impl Word<'_> {
 }
 
 /// A word, or that of a map: `health: {status: Healthy}`, as Argo CD and others write it.
-pub(super) fn summary(node: Node<'_>) -> Option<Cow<'_, str>> {
-    match node.kind() {
-        Kind::String => node.as_str().filter(|text| !text.is_empty()),
-        Kind::Map => ["status", "state", "phase"].iter().find_map(|key| member(node, key)),
-        _ => None,
+pub(super) fn summary(node: Node<'_>) -> Option<Node<'_>> {
+    if node.is_map() {
+        return ["status", "state", "phase"]
+            .iter()
+            .find_map(|key| node.get(key).filter(|node| node.is_filled()));
+    }
+    Some(node).filter(|node| node.is_filled())
+}
+
+/// What a string says, as a word or a phrase.
+pub(super) fn sense_of(text: Node<'_>) -> Option<(Option<&'static str>, Sense)> {
+    match text.plain() {
+        Some(text) => vocabulary::sense(text),
+        None => vocabulary::sense(text.as_str()?.as_bytes()),
     }
 }
 
 /// A reason of the words of a phrase: `CREATE_FAILED` is `CreateFailed`.
 fn camel_case(text: &str) -> Text {
-    let phrase = vocabulary::Phrase::of(text.as_bytes());
     let mut reason = String::with_capacity(text.len());
-    for token in phrase.tokens() {
+    for token in vocabulary::tokens(text.as_bytes()) {
         let is_shouted = token.len() > 1 && token.iter().all(u8::is_ascii_uppercase);
         for (at, byte) in token.iter().enumerate() {
             let byte = if at == 0 {
@@ -128,38 +131,10 @@ fn camel_case(text: &str) -> Text {
     reason.into()
 }
 
-/// Endings of kinds that do something once.
-const TASKS: &[&str] = &[
-    "Action",
-    "Analysis",
-    "Backup",
-    "Build",
-    "Clone",
-    "Execution",
-    "Experiment",
-    "Export",
-    "Import",
-    "Job",
-    "Migration",
-    "Operation",
-    "Remediation",
-    "Request",
-    "Restore",
-    "Run",
-    "Scan",
-    "Snapshot",
-    "Suite",
-    "Task",
-    "Test",
-    "Transfer",
-    "Upgrade",
-    "Upload",
-    "Workflow",
-];
-
 /// Whether a kind does something once: for it `Running` is on the way.
 pub(super) fn is_task(kind: &[u8]) -> bool {
-    TASKS.iter().any(|ending| kind.ends_with(ending.as_bytes())) && !is_schedule(kind)
+    let last_word = kind.iter().rposition(u8::is_ascii_uppercase).and_then(|at| kind.get(at..));
+    last_word.and_then(|word| WORDS.find(word)).is_some_and(|word| word.is(Role::Task)) && !is_schedule(kind)
 }
 
 /// Whether a kind does something again and again.

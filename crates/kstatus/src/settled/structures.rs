@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::context::{Condition, Context, Truth, whole_number};
+use super::lexicon::Role;
 use super::meanings::{self, Report};
-use super::phases::{Phases, summary};
-use super::vocabulary::{self, Phrase, Sense, is_one_of};
-use super::words::{WordSet, WordTable, words};
+use super::phases::{Phases, sense_of, summary};
+use super::vocabulary::{Phrase, Sense};
 use crate::fields::{Field, Parent};
-use crate::node::{Key, Kind, Node};
+use crate::node::{Key, Node, Shown};
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Verdict};
 
@@ -71,16 +71,36 @@ impl<'a> Counts<'a> {
     }
 }
 
+/// Fields of a status that are read apart, or that say nothing here.
+const READ_APART: u128 = Field::Conditions.bit()
+    | Field::ObservedGeneration.bit()
+    | Field::Phase.bit()
+    | Field::State.bit()
+    | Field::StatusWord.bit()
+    | Field::Health.bit()
+    | Field::StatusReason.bit()
+    | Field::StatusMessage.bit()
+    | Field::StartTime.bit()
+    | Field::Replicas.bit()
+    | Field::UpdatedReplicas.bit()
+    | Field::AvailableReplicas.bit()
+    | Field::CurrentReplicas.bit()
+    | Field::CurrentRevision.bit()
+    | Field::UpdateRevision.bit();
+
 /// What a part of a status says.
 enum Reported<'a> {
-    Word(Cow<'a, str>),
+    /// A string.
+    Word(Node<'a>),
+    Says(&'static str),
     By(Condition<'a>),
 }
 
 impl fmt::Display for Reported<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Word(word) => f.write_str(word),
+            Self::Word(word) => Shown(*word).fmt(f),
+            Self::Says(text) => f.write_str(text),
             Self::By(condition) => condition.describe().fmt(f),
         }
     }
@@ -96,25 +116,25 @@ struct Member<'a> {
 }
 
 impl<'a> Structures<'a> {
-    pub(super) fn of(context: &Context<'_, 'a>, kind: &[u8]) -> Self {
-        let mut found = Self::default();
-        for (key, value) in context.object.members(Parent::Status) {
-            match value.kind() {
-                Kind::String => found.add_text(key, value, kind),
-                Kind::Int if key.first_byte().is_some_and(|first| matches!(first, b'd' | b'r')) => {
-                    found.counts.add(key, value.as_int().unwrap_or_default());
-                }
-                Kind::Bool => found.booleans.add(key, value.as_bool() == Some(true)),
-                Kind::Map | Kind::List => found.add_structure(context, key, value, kind),
-                _ => {}
+    pub(super) fn read(&mut self, context: &Context<'_, 'a>, kind: &[u8]) {
+        for (key, value) in context.object.members(Parent::Status, !READ_APART) {
+            if value.is_string() {
+                self.add_text(key, value, kind);
+            } else if value.is_map() || value.is_list() {
+                self.add_structure(context, key, value, kind);
+            } else if let Some(value) = value.as_bool() {
+                self.booleans.add(key, value);
+            } else if matches!(key.first_byte(), Some(b'd' | b'r'))
+                && let Some(value) = value.as_int()
+            {
+                self.counts.add(key, value);
             }
         }
-        found
     }
 
     fn add_text(&mut self, key: Key<'a>, value: Node<'a>, kind: &[u8]) {
         match &*key.bytes() {
-            _ if value.is("") => {}
+            _ if !value.is_filled() => {}
             // The message says more than the reason.
             b"failureReason" if self.failure.is_some() => {}
             b"failureMessage" | b"failureReason" => self.failure = Some(value),
@@ -137,7 +157,7 @@ impl<'a> Structures<'a> {
     }
 
     fn add_structure(&mut self, context: &Context<'_, 'a>, key: Key<'a>, value: Node<'a>, kind: &[u8]) {
-        let is_list = value.kind() == Kind::List;
+        let is_list = value.is_list();
         let name = key.bytes();
         match &*name {
             b"conditions" | b"phase" | b"state" | b"status" | b"health" => return,
@@ -151,14 +171,13 @@ impl<'a> Structures<'a> {
             }
             _ => {}
         }
-        let phrase = Phrase::of(&name);
-        let is_of_now = is_of_now(&name, &phrase);
+        let (is_of_now, has_states) =
+            Phrase::with(&name, |phrase| (is_of_now(&name, phrase), has_members(phrase)));
+        if !is_of_now && (is_list || !has_states) {
+            return;
+        }
         if is_list {
-            if !is_of_now {
-                return;
-            }
-            let has_states = has_members(&name, &phrase);
-            for element in value.elements() {
+            for element in value.elements().filter(|element| element.is_map()) {
                 let part = Part::of(element);
                 let reported =
                     if has_states { part.report(context) } else { part.conditions_report(context) };
@@ -170,7 +189,7 @@ impl<'a> Structures<'a> {
             return;
         }
         let part = Part::of(value);
-        if has_members(&name, &phrase) && part.word().is_none() && part.conditions.is_none() {
+        if has_states && part.word().is_none() && part.conditions.is_none() {
             for (name, member) in value.members() {
                 if let Some((sense, reported)) = Part::of(member).report(context) {
                     self.add_member(Member { sense, reported, key, name: Some(name) });
@@ -226,7 +245,7 @@ impl<'a> Structures<'a> {
 
     pub(super) fn standstill(&self) -> Option<Verdict> {
         let key = self.booleans.still?.text();
-        let message = text!("status.{key} is true");
+        let message = ["status.", &key, " is true"].concat();
         Some(Verdict::new(Status::Current, Basis::PhaseWord, crate::reason::SUSPENDED, message))
     }
 
@@ -264,7 +283,7 @@ impl<'a> Structures<'a> {
             (version(self.versions.current), version(self.versions.desired))
             && current != desired
         {
-            let message = text!("version {current} is to become {desired}");
+            let message = ["version ", &current, " is to become ", &desired].concat();
             return Some(Verdict::new(Status::InProgress, Basis::PhaseWord, "VersionDiffers", message));
         }
         let (have, wanted) = (self.counts.ready.as_ref()?, self.counts.desired.as_ref()?);
@@ -305,7 +324,7 @@ impl<'a> Structures<'a> {
             None => return None,
         };
         (is_complete == (status == Status::Current))
-            .then(|| Verdict::new(status, Basis::PhaseWord, reason, text!("status.ready is {text}")))
+            .then(|| Verdict::new(status, Basis::PhaseWord, reason, ["status.ready is ", &text].concat()))
     }
 
     /// The worst entry of `status.parents` or `status.ancestors`, as the Gateway API defines them for routes and policies: what
@@ -383,7 +402,7 @@ impl<'a> Booleans<'a> {
 }
 
 fn boolean(status: Status, reason: String, key: &str, is: &str) -> Verdict {
-    Verdict::new(status, Basis::PhaseWord, reason, text!("status.{key} is {is}"))
+    Verdict::new(status, Basis::PhaseWord, reason, ["status.", key, " is ", is].concat())
 }
 
 fn capitalized(before: &str, key: &str) -> String {
@@ -456,7 +475,7 @@ impl<'a> Part<'a> {
     }
 
     /// The word of the first field that sums up, as [`summary`] reads it.
-    fn word(&self) -> Option<Cow<'a, str>> {
+    fn word(&self) -> Option<Node<'a>> {
         texts([self.status, self.state, self.phase]).next()
     }
 
@@ -466,19 +485,17 @@ impl<'a> Part<'a> {
             return Some(reported);
         }
         let mut words = texts([self.phase, self.state, self.status, self.health]);
-        let word = words.find_map(|word| {
-            vocabulary::sense(word.as_bytes()).map(|(_, sense)| (sense, Reported::Word(word)))
-        });
+        let word = words.find_map(|word| sense_of(word).map(|(_, sense)| (sense, Reported::Word(word))));
         word.or_else(|| match self.healthy.or(self.ready)?.as_bool()? {
-            true => Some((Sense::Done, Reported::Word("ready".into()))),
-            false if self.healthy.is_some() => Some((Sense::Wrong, Reported::Word("not healthy".into()))),
-            false => Some((Sense::Working, Reported::Word("not ready".into()))),
+            true => Some((Sense::Done, Reported::Says("ready"))),
+            false if self.healthy.is_some() => Some((Sense::Wrong, Reported::Says("not healthy"))),
+            false => Some((Sense::Working, Reported::Says("not ready"))),
         })
     }
 
     /// The worst that its conditions report.
     fn conditions_report(&self, context: &Context<'_, 'a>) -> Option<(Sense, Reported<'a>)> {
-        let conditions = self.conditions.filter(|list| list.kind() == Kind::List)?;
+        let conditions = self.conditions.filter(|list| list.is_list())?;
         let mut worst: Option<(Sense, Condition<'a>)> = None;
         for condition in conditions.elements().filter_map(Condition::elsewhere) {
             if context.is_lagging(&condition) {
@@ -508,36 +525,14 @@ impl<'a> Part<'a> {
 }
 
 /// The texts among some values.
-fn texts<'a, const N: usize>(nodes: [Option<Node<'a>>; N]) -> impl Iterator<Item = Cow<'a, str>> {
-    nodes.into_iter().flatten().filter_map(Node::as_str).filter(|text| !text.is_empty())
+fn texts<'a, const N: usize>(nodes: [Option<Node<'a>>; N]) -> impl Iterator<Item = Node<'a>> {
+    nodes.into_iter().flatten().filter(|node| node.is_filled())
 }
 
-/// Lists and maps whose elements have a state of their own, and not one of the past.
-static MEMBERS: WordSet = words![
-    "brokers",
-    "children",
-    "clusters",
-    "components",
-    "instances",
-    "listeners",
-    "members",
-    "nodes",
-    "pods",
-    "pools",
-    "replicas",
-    "resources",
-    "services",
-    "shards",
-    "statuses",
-    "targets",
-    "workers",
-    "zones",
-];
-
 /// Whether the elements of a list or map have a state of their own: `nodes`, `aggregatedStatus`.
-fn has_members(key: &[u8], phrase: &Phrase<'_>) -> bool {
-    let is_status = |last: &&[u8]| is_one_of(last, &["status", "statuses", "summaries"]);
-    MEMBERS.contains(key) || phrase.tokens().last().is_some_and(is_status)
+fn has_members(phrase: &Phrase<'_>) -> bool {
+    phrase.single().is_some_and(|word| word.is(Role::Members))
+        || phrase.words().last().is_some_and(|last| last.is(Role::Statuses))
 }
 
 /// Whether the last word of a key may name a state; most keys end otherwise.
@@ -548,39 +543,18 @@ fn may_be_state(key: &[u8]) -> bool {
 
 /// Whether a key names a state of now: `syncStatus`, `upgradeState`, but not `lastBackupStatus` and `desiredState`.
 fn is_state(key: &[u8]) -> bool {
-    const ENDINGS: &[&str] = &["health", "phase", "result", "state", "status"];
     if !["ealth", "hase", "esult", "tate", "tatus"].iter().any(|end| key.ends_with(end.as_bytes())) {
         return false;
     }
-    let phrase = Phrase::of(key);
-    phrase.tokens().last().is_some_and(|last| is_one_of(last, ENDINGS)) && is_of_now(key, &phrase)
+    Phrase::with(key, |phrase| {
+        phrase.words().last().is_some_and(|last| last.is(Role::State)) && is_of_now(key, phrase)
+    })
 }
 
 /// Whether a key is of the object as it is, and not as it was or is to be.
 fn is_of_now(key: &[u8], phrase: &Phrase<'_>) -> bool {
-    static OTHERS: WordSet = words![
-        "backup",
-        "backups",
-        "desired",
-        "expected",
-        "exit",
-        "history",
-        "initial",
-        "last",
-        "latest",
-        "next",
-        "old",
-        "power",
-        "previous",
-        "requested",
-        "restore",
-        "schedule",
-        "snapshot",
-        "target",
-    ];
     // `lastOperation` is what goes on.
-    let is_operation = key.starts_with(b"lastOperation");
-    !phrase.is_cut() && (is_operation || !phrase.tokens().iter().any(|token| OTHERS.contains(token)))
+    !phrase.is_cut() && (!phrase.has(Role::OtherTime) || key.starts_with(b"lastOperation"))
 }
 
 /// Fewer ready replicas than wanted, where both are reported.

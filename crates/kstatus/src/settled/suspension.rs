@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use super::context::{Context, whole_number};
-use super::vocabulary::{Sense, sense};
+use super::phases::sense_of;
+use super::vocabulary::Sense;
 use crate::fields::{Field, Parent};
-use crate::node::{Kind, Node};
+use crate::node::Node;
 use crate::reason;
 use crate::verdict::{Basis, Status, Verdict};
 
@@ -49,18 +50,17 @@ impl<'a> Suspension<'a> {
 
     fn of_spec(context: &Context<'_, 'a>) -> Option<Self> {
         let mut off = None;
-        for (key, value) in context.object.members(Parent::Spec) {
-            let asked = match value.kind() {
-                Kind::Bool if value.as_bool() == Some(true) => {
+        for (key, value) in context.object.members(Parent::Spec, Field::Paused.bit() | Field::Suspend.bit()) {
+            let asked = match value.as_bool() {
+                Some(true) => {
                     let asked = |keys: &[&str], asked| keys.iter().any(|word| key.is(word)).then_some(asked);
                     asked(PAUSING_KEYS, Asked::Paused).or_else(|| asked(DISABLING_KEYS, Asked::Off))
                 }
-                Kind::Bool => key.is("enabled").then_some(Asked::Off),
-                Kind::String if STATE_KEYS.iter().any(|word| key.is(word)) => {
-                    let is_still = |text: &str| matches!(sense(text.as_bytes()), Some((_, Sense::Still)));
-                    value.as_str().is_some_and(|text| is_still(&text)).then_some(Asked::Off)
+                Some(false) => key.is("enabled").then_some(Asked::Off),
+                None if value.is_string() && STATE_KEYS.iter().any(|word| key.is(word)) => {
+                    matches!(sense_of(value), Some((_, Sense::Still))).then_some(Asked::Off)
                 }
-                _ => None,
+                None => None,
             };
             let Some(asked) = asked else { continue };
             let is_true = || Cow::Borrowed(if value.as_bool() == Some(true) { "true" } else { "false" });

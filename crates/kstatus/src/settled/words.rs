@@ -1,68 +1,172 @@
-//! Word tables, indexed by first letter.
+//! Tables of words, found by one hash of their letters in any case.
 
-/// Rows sorted by their words, whose first letters are ASCII and all of one case.
-pub(super) struct WordTable<T: 'static> {
-    rows: &'static [(&'static str, T)],
-    /// For each letter, where its rows begin; one more for the end of the last.
-    starts: [u8; LETTERS + 1],
-}
+/// More letters than any word of a table has.
+pub(super) const LONGEST_WORD: usize = 24;
+/// The same, eight letters a word.
+pub(super) const WORDS_OF_LETTERS: usize = LONGEST_WORD / 8;
 
-const LETTERS: usize = 32;
+/// In a letter, this bit is that of lower case; digits have it.
+pub(super) const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
 
-/// The place of a letter in the alphabet, in either case.
-const fn letter(byte: u8) -> usize {
-    byte as usize % LETTERS
-}
+/// The letters and digits of a word in lower case.
+#[derive(Clone, Copy)]
+pub(super) struct Letters([u64; WORDS_OF_LETTERS]);
 
-/// Words without a row.
-pub(super) type WordSet = WordTable<()>;
-
-/// The rows of a [`WordSet`].
-macro_rules! words {
-    ($($word:literal),+ $(,)?) => { WordTable::new(&[$(($word, ())),+]) };
-}
-pub(super) use words;
-
-impl WordSet {
-    /// Whether a word, in any case, is one of these, which are in lower case.
-    pub(super) fn contains(&self, token: &[u8]) -> bool {
-        self.get(token).is_some()
-    }
-}
-
-impl<T> WordTable<T> {
-    /// The row of a word in any case; the known ones are in lower case.
-    pub(super) fn get(&self, token: &[u8]) -> Option<&T> {
-        self.find(*token.first()?, |known| known.as_bytes().eq_ignore_ascii_case(token))
-    }
-
-    pub(super) const fn new(rows: &'static [(&'static str, T)]) -> Self {
-        let mut starts = [0u8; LETTERS + 1];
-        let mut row = 0;
+impl Letters {
+    /// Those of a word of ASCII letters, in any case.
+    const fn of(word: &[u8]) -> Self {
+        assert!(word.len() <= LONGEST_WORD);
+        let mut letters = [0; WORDS_OF_LETTERS];
         let mut at = 0;
-        while at <= LETTERS {
-            while row < rows.len() && letter(rows[row].0.as_bytes()[0]) < at {
-                row += 1;
-            }
-            starts[at] = row as u8;
+        while at < word.len() {
+            assert!(word[at].is_ascii_alphabetic());
+            letters[at / 8] |= (word[at].to_ascii_lowercase() as u64) << (at % 8 * 8);
             at += 1;
         }
-        Self { rows, starts }
+        Self(letters)
     }
 
-    /// The row whose word begins with `first` and fulfils `is`.
-    pub(super) fn find(&self, first: u8, is: impl Fn(&str) -> bool) -> Option<&T> {
-        let at = letter(first);
-        let (from, to) = (*self.starts.get(at)?, *self.starts.get(at + 1)?);
-        let rows = self.rows.get(usize::from(from)..usize::from(to))?;
-        rows.iter().find(|(word, _)| is(word)).map(|(_, row)| row)
+    /// Those of the first `length` bytes, which are ASCII letters in lower case and digits.
+    #[inline]
+    pub(super) fn of_prefix(bytes: [u64; WORDS_OF_LETTERS], length: usize) -> Option<Self> {
+        let mut letters = bytes;
+        for (letters, mask) in letters.iter_mut().zip(MASKS.get(length)?) {
+            *letters &= mask;
+        }
+        Some(Self(letters))
     }
 
-    #[cfg(test)]
-    pub(super) fn assert_complete(&self) {
-        assert!(self.rows.is_sorted_by_key(|(word, _)| word));
-        for (word, _) in self.rows {
-            assert!(self.find(word.as_bytes()[0], |known| known == *word).is_some(), "{word}");
+    const fn is(self, other: Self) -> bool {
+        let ([a, b, c], [d, e, f]) = (self.0, other.0);
+        (a ^ d) | (b ^ e) | (c ^ f) == 0
+    }
+
+    const fn hash(self) -> usize {
+        let [first, second, third] = self.0;
+        let mixed = first ^ second.rotate_left(27) ^ third.rotate_left(41);
+        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())) as usize
+    }
+}
+
+/// For each length the bytes of the letters that it has.
+const MASKS: [[u64; WORDS_OF_LETTERS]; LONGEST_WORD + 1] = {
+    let mut masks = [[0; WORDS_OF_LETTERS]; LONGEST_WORD + 1];
+    let mut length = 0;
+    while length <= LONGEST_WORD {
+        let mut at = 0;
+        while at < length {
+            masks[length][at / 8] |= 0xff << (at % 8 * 8);
+            at += 1;
+        }
+        length += 1;
+    }
+    masks
+};
+
+const SLOTS: usize = 1024;
+
+/// Rows, each with its word.
+pub(super) struct WordTable<T: 'static, const ROWS: usize> {
+    rows: [(Letters, T); ROWS],
+    /// Numbers of rows counted from 1, with linear probing; 0 for an empty slot.
+    slots: [u16; SLOTS],
+    length: usize,
+}
+
+impl<T: Copy, const ROWS: usize> WordTable<T, ROWS> {
+    /// A table without words; `row` is what a new word has.
+    pub(super) const fn new(row: T) -> Self {
+        assert!(ROWS * 2 <= SLOTS);
+        Self { rows: [(Letters([0; WORDS_OF_LETTERS]), row); ROWS], slots: [0; SLOTS], length: 0 }
+    }
+
+    /// The row of a word of ASCII letters, which is added if it is new.
+    pub(super) const fn row_mut(&mut self, word: &str) -> &mut T {
+        let letters = Letters::of(word.as_bytes());
+        let mut slot = letters.hash();
+        while self.slots[slot] != 0 {
+            let row = self.slots[slot] as usize - 1;
+            if self.rows[row].0.is(letters) {
+                return &mut self.rows[row].1;
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+        let row = self.length;
+        self.rows[row].0 = letters;
+        self.length += 1;
+        self.slots[slot] = self.length as u16;
+        &mut self.rows[row].1
+    }
+}
+
+impl<T, const ROWS: usize> WordTable<T, ROWS> {
+    /// The row of a word.
+    #[inline]
+    pub(super) fn get(&self, word: Letters) -> Option<&T> {
+        let mut slot = word.hash();
+        loop {
+            let at = usize::from(*self.slots.get(slot)?).checked_sub(1)?;
+            let (known, row) = self.rows.get(at)?;
+            if known.is(word) {
+                return Some(row);
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+    }
+
+    /// The row of a text of any bytes, in any case. Of other bytes than letters, none becomes a letter in lower case.
+    pub(super) fn find(&self, text: &[u8]) -> Option<&T> {
+        let mut words = [0; WORDS_OF_LETTERS];
+        let (whole, rest) = text.as_chunks::<8>();
+        for (slot, word) in words.iter_mut().zip(whole) {
+            *slot = u64::from_le_bytes(*word) | LOWER_CASE;
+        }
+        if let Some(slot) = words.get_mut(whole.len()) {
+            *slot = last_word(text, rest) | LOWER_CASE;
+        }
+        self.get(Letters::of_prefix(words, text.len())?)
+    }
+}
+
+/// The last bytes of a text, which are less than eight, with zeros behind them.
+#[inline]
+pub(super) fn last_word(text: &[u8], rest: &[u8]) -> u64 {
+    match text.last_chunk() {
+        // It overlaps the word before it.
+        Some(last) if !rest.is_empty() => u64::from_le_bytes(*last) >> (8 * (8 - rest.len())),
+        _ => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static TABLE: WordTable<u8, 3> = {
+        let mut table = WordTable::new(0);
+        *table.row_mut("a") = 1;
+        *table.row_mut("exactlytwentyfourletters") = 2;
+        *table.row_mut("eightlet") = 3;
+        *table.row_mut("A") = 4;
+        table
+    };
+
+    #[test]
+    fn words_are_found_in_any_case_and_as_a_whole() {
+        for (text, row) in [
+            ("a", Some(4)),
+            ("A", Some(4)),
+            ("ExactlyTwentyFourLetters", Some(2)),
+            ("EIGHTLET", Some(3)),
+            ("", None),
+            ("b", None),
+            ("eightle", None),
+            ("eightlets", None),
+            ("eightlet\0", None),
+            ("exactlytwentyfourletterss", None),
+            ("exactlytwentyfourletter\u{13}", None),
+        ] {
+            assert_eq!(TABLE.find(text.as_bytes()).copied(), row, "{text}");
         }
     }
 }
