@@ -58,29 +58,42 @@ enum Source<'a> {
 
 /// An element of `status.conditions`, or of another list of conditions.
 #[derive(Clone, Copy, Debug)]
-pub struct ConditionFields<'o> {
-    /// The element itself, of whatever type it is.
-    pub element: Node<'o>,
-    /// Positions of its members in the object's bytes, if recorded.
-    noted: Option<(&'o [u8], &'o ConditionSpans)>,
+pub struct ConditionFields<'o>(Place<'o>);
+
+#[derive(Clone, Copy, Debug)]
+enum Place<'o> {
+    /// The object's bytes, and where the element and its members are in them.
+    Noted(&'o [u8], &'o (Span, ConditionSpans)),
+    Element(Node<'o>),
 }
 
 impl<'o> ConditionFields<'o> {
     /// An element of any list of conditions.
     #[must_use]
     pub fn of(element: Node<'o>) -> Self {
-        Self { element, noted: None }
+        Self(Place::Element(element))
+    }
+
+    /// The element itself, of whatever type it is.
+    #[inline]
+    #[must_use]
+    pub fn element(&self) -> Node<'o> {
+        match self.0 {
+            // One that is noted is there.
+            Place::Noted(bytes, (element, _)) => element.of(bytes).unwrap_or(Node::Text(b"null")),
+            Place::Element(element) => element,
+        }
     }
 
     /// A member that is there and not null.
     #[inline]
     #[must_use]
     pub fn member(&self, member: Member) -> Option<Node<'o>> {
-        match self.noted {
-            Some((bytes, spans)) => spans.get(member as usize)?.of(bytes),
-            None => {
+        match self.0 {
+            Place::Noted(bytes, (_, members)) => members.get(member as usize)?.of(bytes),
+            Place::Element(element) => {
                 let key = CONDITION_KEYS.get(member as usize)?;
-                self.element.get(key).filter(|value| !value.is_null())
+                element.get(key).filter(|value| !value.is_null())
             }
         }
     }
@@ -354,13 +367,13 @@ impl<'a> Object<'a> {
         if let Source::Text(bytes) = self.source
             && let Some(noted) = self.spans.conditions.get(..self.spans.conditions_length)
         {
-            let (element, spans) = noted.iter().find(|(_, spans)| {
+            let noted = noted.iter().find(|(_, spans)| {
                 let Some(span) = spans.get(Member::Type as usize) else { return false };
                 // A string has two quotes, and is longer if it holds escapes.
                 let length = (span.end as usize).wrapping_sub(span.start as usize);
                 length >= type_.len() + 2 && span.of(bytes).is_some_and(|found| found.is(type_))
             })?;
-            return Some(ConditionFields { element: element.of(bytes)?, noted: Some((bytes, spans)) });
+            return Some(ConditionFields(Place::Noted(bytes, noted)));
         }
         self.conditions().find(|condition| condition.member(Member::Type).is_some_and(|node| node.is(type_)))
     }
@@ -490,12 +503,10 @@ impl<'o, 'a: 'o> Iterator for ConditionElements<'o, 'a> {
 
     #[inline]
     fn next(&mut self) -> Option<ConditionFields<'o>> {
-        if let Some((element, spans)) = self.noted.next() {
-            let element = element.of(self.bytes)?;
-            return Some(ConditionFields { element, noted: Some((self.bytes, spans)) });
+        if let Some(noted) = self.noted.next() {
+            return Some(ConditionFields(Place::Noted(self.bytes, noted)));
         }
-        let element = self.rest.as_mut()?.next()?;
-        Some(ConditionFields { element, noted: None })
+        Some(ConditionFields::of(self.rest.as_mut()?.next()?))
     }
 }
 

@@ -507,7 +507,7 @@ impl<'o, 'a> Conditions<'o, 'a> {
         }
         let mut standard = None;
         for fields in object.conditions() {
-            match fields.element.kind() {
+            match fields.element().kind() {
                 Kind::Map => {
                     let condition = Condition::read(fields);
                     condition.check()?;

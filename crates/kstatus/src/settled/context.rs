@@ -88,11 +88,12 @@ impl<'o, 'a> Context<'o, 'a> {
         }
         verdict.generation = self.generation;
         verdict.observed_generation = self.observed;
-        if problems.is_empty() {
-            return;
+        if verdict.problems.is_empty() {
+            verdict.problems = problems;
+        } else {
+            // A custom rule has noted some of its own.
+            verdict.problems.splice(0..0, problems);
         }
-        // A custom rule may have noted some of its own.
-        verdict.problems.splice(0..0, problems);
     }
 
     /// The field, where it is there and not null. A parent that is no map is unreadable.
@@ -177,33 +178,35 @@ impl<'o, 'a> Context<'o, 'a> {
         self.lag(condition).unwrap_or_else(verdict)
     }
 
+    /// The latest generation, and that which a condition speaks of.
+    fn both_generations(&self, condition: &Condition<'_>) -> Option<(i64, i64)> {
+        Some((self.generation?, condition.observed_generation()?))
+    }
+
     /// Whether a condition speaks of an older generation.
     pub(super) fn is_lagging(&self, condition: &Condition<'_>) -> bool {
-        self.generation.zip(condition.observed_generation).is_some_and(|(latest, observed)| observed < latest)
+        self.both_generations(condition).is_some_and(|(latest, observed)| observed < latest)
     }
 
     /// Whether a condition speaks of the latest generation.
     pub(super) fn is_latest(&self, condition: &Condition<'_>) -> bool {
-        self.generation
-            .zip(condition.observed_generation)
-            .is_some_and(|(latest, observed)| observed == latest)
+        self.both_generations(condition).is_some_and(|(latest, observed)| observed == latest)
     }
 
     /// The verdict where a condition speaks of an older generation.
     pub(super) fn lag(&self, condition: &Condition<'_>) -> Option<Verdict> {
-        let (latest, observed) = (self.generation?, condition.observed_generation?);
+        let (latest, observed) = self.both_generations(condition)?;
         (observed < latest).then(|| observed_at(condition, observed, latest))
     }
 
     /// Whether a condition was observed at another generation than the latest, be it older or newer.
     pub(super) fn is_of_other_generation(&self, condition: &Condition<'_>) -> bool {
-        let both = self.generation.zip(condition.observed_generation);
-        both.is_some_and(|(latest, observed)| latest != observed)
+        self.both_generations(condition).is_some_and(|(latest, observed)| latest != observed)
     }
 
     /// The verdict on such a condition.
     pub(super) fn other_generation(&self, condition: &Condition<'_>) -> Option<Verdict> {
-        let (latest, observed) = (self.generation?, condition.observed_generation?);
+        let (latest, observed) = self.both_generations(condition)?;
         (observed != latest).then(|| observed_at(condition, observed, latest))
     }
 
@@ -278,45 +281,37 @@ pub(super) struct Condition<'o> {
     /// The type's bytes; none for one that is written with escapes.
     type_bytes: Option<&'o [u8]>,
     pub(super) truth: Truth,
-    observed_generation: Option<i64>,
 }
 
 impl<'o> Condition<'o> {
     /// A condition elsewhere than in `status.conditions`. One of the wrong shape says nothing.
     pub(super) fn elsewhere(element: Node<'o>) -> Option<Self> {
-        let (mut type_, mut status, mut observed) = (None, None, None);
+        let (mut type_, mut status) = (None, None);
         for (key, value) in element.entries() {
             let slot = match &*key.bytes() {
                 b"type" => &mut type_,
                 b"status" => &mut status,
-                b"observedGeneration" => &mut observed,
                 _ => continue,
             };
             *slot = Some(value);
         }
-        Self::of_members(ConditionFields::of(element), type_?, status?, observed)
+        Self::of_members(ConditionFields::of(element), type_?, status?)
     }
 
     /// One of `status.conditions`, without a note of what is odd in it.
     pub(super) fn of_status(fields: ConditionFields<'o>) -> Option<Self> {
         let (type_, status) = (fields.member(Member::Type)?, fields.member(Member::Status)?);
-        Self::of_members(fields, type_, status, fields.member(Member::ObservedGeneration))
+        Self::of_members(fields, type_, status)
     }
 
-    fn of_members(
-        fields: ConditionFields<'o>,
-        type_: Node<'o>,
-        status: Node<'o>,
-        observed: Option<Node<'o>>,
-    ) -> Option<Self> {
+    fn of_members(fields: ConditionFields<'o>, type_: Node<'o>, status: Node<'o>) -> Option<Self> {
         let truth = status.plain().and_then(Truth::parse)?;
-        let observed_generation = observed.and_then(generation_number);
-        type_.is_string().then(|| Self { fields, type_bytes: type_.plain(), truth, observed_generation })
+        type_.is_string().then(|| Self { fields, type_bytes: type_.plain(), truth })
     }
 
-    fn new(fields: ConditionFields<'o>, type_: Node<'o>, truth: Truth) -> Self {
-        let observed_generation = fields.member(Member::ObservedGeneration).and_then(generation_number);
-        Self { fields, type_bytes: type_.plain(), truth, observed_generation }
+    /// The generation of the object that it speaks of.
+    fn observed_generation(&self) -> Option<i64> {
+        self.fields.member(Member::ObservedGeneration).and_then(generation_number)
     }
 
     #[inline]
@@ -487,11 +482,11 @@ impl<'o> Condition<'o> {
     /// An element without a type says nothing and is passed over; one of the wrong shape is unreadable.
     fn read(context: &Context<'_, '_>, index: usize, fields: ConditionFields<'o>) -> Option<Self> {
         let at = |key: &str| text!(".status.conditions[{index}]{key}");
-        if !fields.element.is_map() {
-            if fields.element.is_null() {
+        if !fields.element().is_map() {
+            if fields.element().is_null() {
                 context.note(at(""), "null condition");
             } else {
-                context.wrong_type(at(""), "a map", fields.element);
+                context.wrong_type(at(""), "a map", fields.element());
             }
             return None;
         }
@@ -511,7 +506,7 @@ impl<'o> Condition<'o> {
             }
             return None;
         };
-        Some(Self::new(fields, type_, truth))
+        Some(Self { fields, type_bytes: type_.plain(), truth })
     }
 }
 

@@ -121,7 +121,7 @@ impl<'e> Conditions<'e> {
             return Some(Err(fault));
         }
         let Some(found) = self.get(type_) else { return Some(Ok(false)) };
-        let steps = budget.step(2 * Bytes(found.element).steps());
+        let steps = budget.step(2 * Bytes(found.element()).steps());
         Some(steps.map(|()| self.has_status(&found, wanted)))
     }
 
@@ -138,7 +138,7 @@ impl<'e> Conditions<'e> {
         budget: &Budget,
     ) -> Result<Option<Val<'e>>, Fault> {
         // Its status and its generation are looked for in it.
-        budget.step(2 * found.as_ref().map_or(0, |found| Bytes(found.element).steps()))?;
+        budget.step(2 * found.as_ref().map_or(0, |found| Bytes(found.element()).steps()))?;
         let member = |member| {
             let member = found.as_ref().and_then(|condition| condition.member(member)).and_then(Node::as_str);
             text(member.unwrap_or_default())
@@ -152,7 +152,7 @@ impl<'e> Conditions<'e> {
             Function::Lags => Val::Bool(found.as_ref().is_some_and(|condition| self.lags(condition))),
             Function::ReasonOf => member(Member::Reason),
             Function::MessageOf => member(Member::Message),
-            _ => return Ok(found.map(|found| value(found.element))),
+            _ => return Ok(found.map(|found| value(found.element()))),
         }))
     }
 
@@ -179,9 +179,9 @@ impl<'e> Conditions<'e> {
                 Some(_) if lags => {
                     (1, missing(type_, "Lagging", "an older generation has the condition ", budget)?)
                 }
-                Some(condition) if is("False") => (0, value(condition.element)),
-                Some(condition) if is("True") => (3, value(condition.element)),
-                Some(condition) => (2, value(condition.element)),
+                Some(condition) if is("False") => (0, value(condition.element())),
+                Some(condition) if is("True") => (3, value(condition.element())),
+                Some(condition) => (2, value(condition.element())),
             };
             if worst.as_ref().is_none_or(|(known, _)| rank < *known) {
                 worst = Some((rank, value));
