@@ -4,8 +4,9 @@ use super::context::Context;
 use super::lexicon::{Role, WORDS};
 use super::vocabulary::{self, Sense};
 use crate::fields::Field;
-use crate::node::{Key, Node};
+use crate::node::{Key, Node, Shown};
 use crate::reason;
+use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
 /// A word that is understood.
@@ -69,8 +70,8 @@ impl Word<'_> {
     pub(super) fn verdict(&self, context: &Context<'_, '_>, status: Status) -> Verdict {
         let detail = context.object.get(Field::StatusMessage).filter(|message| message.is_filled());
         let (key, word) = (&*self.key.text(), &*self.text.as_str().unwrap_or_default());
-        let message = match detail.and_then(Node::as_str) {
-            Some(detail) => ["status.", key, " is ", word, ": ", &detail].concat(),
+        let message = match detail {
+            Some(detail) => text!("status.{key} is {word}: {}", Shown(detail)),
             None => ["status.", key, " is ", word].concat(),
         };
         let reason = match self.sense {
