@@ -26,7 +26,8 @@ programs="$work/build/$target/dist"
 settled="$programs/settled"
 
 # Verdicts of single objects and of dumps, rules, rehearsals.
-for part in verdict rules status rehearse; do
+"$programs/settled-lab" bench verdict --train
+for part in rules status rehearse; do
   "$programs/settled-lab" bench "$part" --smoke
 done
 

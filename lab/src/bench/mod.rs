@@ -25,6 +25,7 @@ use crate::{Outcome, flagged};
 /// Runs `bench NAME [FLAG…]`; false if a bar is missed.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     match words {
+        ["verdict", "--train"] => verdict::train().map(|()| true),
         ["verdict", flags @ ..] => {
             let [smoke, callgrind, write_docs] = flagged(flags, ["--smoke", "--callgrind", "--write-docs"])?;
             let met = verdict::run(smoke, write_docs)?;

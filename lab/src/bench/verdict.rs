@@ -252,6 +252,28 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     Ok(allocations_met && (smoke || ratios_met))
 }
 
+/// Has verdicts given on the objects of all workloads, for a profile of what runs how often. Nothing else runs beside them: what the
+/// verdicts are compared with would be most of what is counted.
+pub(crate) fn train() -> Outcome<()> {
+    /// Verdicts on objects of each workload.
+    const VERDICTS: usize = 400_000;
+    /// The same in bytes, for workloads of large objects.
+    const BYTES: usize = 400_000_000;
+    let options = [options(PROFILES[0])?, options(PROFILES[1])?];
+    let rules = RuleSet::default();
+    for workload in &workloads()? {
+        let bytes: usize = workload.objects.iter().map(Vec::len).sum();
+        for _ in 0..(VERDICTS / workload.objects.len()).min(BYTES / bytes) {
+            for object in &workload.objects {
+                std::hint::black_box(kstatus::compute(object, &options[0]));
+                std::hint::black_box(kstatus::compute(object, &options[1]));
+                std::hint::black_box(rules.compute(object, &options[1]));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn measure(workload: &Workload, plan: Plan, mut decoder: Option<&mut Decoder>) -> Outcome<Measured> {
     let objects = &workload.objects;
     let values: Vec<Value> =
