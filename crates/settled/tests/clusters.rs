@@ -266,26 +266,32 @@ fn u2_a_control_plane_goes_up_and_down_in_place() {
     assert_eq!(state.sweep(), Vec::<String>::new());
 }
 
-/// `kill -9` of the command at the beginning of each phase, with real processes: the next one continues.
+/// `kill -9` of the command at the beginning of each phase, with real processes: the next one continues. All at once, since each
+/// mostly waits.
 #[test]
 fn a_bootstrap_that_is_killed_is_continued() {
-    for phase in ["Cluster", "FirstControlPlane", "Endpoint", "ControlPlane", "Workers", "Pivot"] {
-        let state = State::new();
-        let arguments = format!("{} --pivot", state.create());
-        let mut child =
-            state.command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let wanted = format!("phase {phase}");
-        let is_reached = lines.map_while(Result::ok).any(|line| line == wanted);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(is_reached, "{phase}");
-        state.ok(&arguments);
-        assert_eq!(processes(state.path()).len(), 1, "{phase}");
-        assert_eq!(state.nodes(), READY, "{phase}");
-        state.ok("delete prod");
-        assert_eq!(state.sweep(), Vec::<String>::new(), "{phase}");
-    }
+    std::thread::scope(|scope| {
+        for phase in ["Cluster", "FirstControlPlane", "Endpoint", "ControlPlane", "Workers", "Pivot"] {
+            scope.spawn(|| continued_after(phase));
+        }
+    });
+}
+
+fn continued_after(phase: &str) {
+    let state = State::new();
+    let arguments = format!("{} --pivot", state.create());
+    let mut child = state.command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let wanted = format!("phase {phase}");
+    let is_reached = lines.map_while(Result::ok).any(|line| line == wanted);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_reached, "{phase}");
+    state.ok(&arguments);
+    assert_eq!(processes(state.path()).len(), 1, "{phase}");
+    assert_eq!(state.nodes(), READY, "{phase}");
+    state.ok("delete prod");
+    assert_eq!(state.sweep(), Vec::<String>::new(), "{phase}");
 }
 
 /// Moved to another state directory: from there it is managed, and here it is not known any more.
