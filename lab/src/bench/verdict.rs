@@ -256,14 +256,19 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
 /// verdicts are compared with would be most of what is counted.
 pub(crate) fn train() -> Outcome<()> {
     /// Verdicts on objects of each workload.
-    const VERDICTS: usize = 400_000;
-    /// The same in bytes, for workloads of large objects.
-    const BYTES: usize = 400_000_000;
+    const VERDICTS: usize = 1_000_000;
+    /// The same in bytes of large objects, most of which are only skipped.
+    const LARGE_BYTES: usize = 200_000_000;
     let options = [options(PROFILES[0])?, options(PROFILES[1])?];
     let rules = RuleSet::default();
     for workload in &workloads()? {
         let bytes: usize = workload.objects.iter().map(Vec::len).sum();
-        for _ in 0..(VERDICTS / workload.objects.len()).min(BYTES / bytes) {
+        let passes = if workload.bytes_per_object() < 4096.0 {
+            VERDICTS / workload.objects.len()
+        } else {
+            LARGE_BYTES / bytes
+        };
+        for _ in 0..passes {
             for object in &workload.objects {
                 std::hint::black_box(kstatus::compute(object, &options[0]));
                 std::hint::black_box(kstatus::compute(object, &options[1]));
