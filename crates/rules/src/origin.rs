@@ -9,7 +9,7 @@ use crate::document::{Document, LoadError};
 use crate::draft::Draft;
 use crate::pack;
 use crate::provenance::Provenance;
-use crate::rule::{Asked, Compiled, Trace};
+use crate::rule::{Asked, Compiled, Keep, Trace};
 use crate::script::Script;
 
 /// One rule of whatever origin. It is compiled when the first object is met that it fits.
@@ -151,15 +151,15 @@ impl Rule {
     }
 
     /// As [`decide`](Self::decide) of a rule that is compiled, with what was read of the object before.
-    pub(crate) fn decide_in<'e>(
+    pub(crate) fn decide_in<'w: 'e, 'e>(
         &self,
-        compiled: &'e Compiled,
+        (compiled, keep): (&'w Compiled, Keep<'w>),
         scope: &Scope<'e>,
         basis: Basis,
         suspended: bool,
     ) -> Option<Verdict> {
         let asked = Asked { draft: &self.draft, basis, name: &|| self.name(), suspended };
-        compiled.decide_in(scope, &asked, None).map(|verdict| self.rated(verdict))
+        compiled.decide_in(scope, &asked, keep, None).map(|verdict| self.rated(verdict))
     }
 
     fn rated(&self, mut verdict: Verdict) -> Verdict {

@@ -1,10 +1,11 @@
 //! Compiled rules, and their evaluation on an object.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::sync::OnceLock;
 
 use kstatus::{
-    Basis, ConditionFields, FailureClass, Member, Node, Object, Options, Problem, Status, Verdict,
+    Basis, ConditionFields, FailureClass, Member, Node, Object, Options, Problem, Status, Text, Verdict,
 };
 use settled_cel::value::Map;
 use settled_cel::{CompileError, Fault, Program, Truth};
@@ -58,19 +59,31 @@ struct Branch {
     words: LazyWords,
 }
 
-/// Compiled with the rule, to report all errors; for the built-in pack, which has none, at first use.
-type LazyWords = OnceLock<Words>;
+/// Compiled with the rule, to report all errors; for the built-in pack, which has none, at first use. Boxed, so that the branches
+/// whose expressions are tried lie close together.
+type LazyWords = OnceLock<Box<Words>>;
 
 #[derive(Debug, Default)]
 struct Words {
     /// Separate from those of the conditions, since words are compiled later.
     paths: Paths,
     from: Option<From>,
-    reason: Option<Template>,
-    message: Option<Template>,
+    reason: Option<Line>,
+    message: Option<Line>,
     class: Option<FailureClass>,
     terminal: bool,
 }
+
+/// A reason or a message.
+#[derive(Debug)]
+enum Line {
+    /// The same for all objects.
+    Same(Box<str>),
+    Template(Template),
+}
+
+/// How texts of a rule come into a verdict: lent by a rule that is never dropped, or copied.
+pub(crate) type Keep<'w> = fn(Cow<'w, str>) -> Text;
 
 /// The condition that gives reason and message.
 #[derive(Debug)]
@@ -169,7 +182,8 @@ impl Asked<'_> {
     /// Compiles words at first use.
     fn words<'w>(&self, words: &'w LazyWords, draft: Option<&DraftWords>) -> &'w Words {
         words.get_or_init(|| {
-            draft.map(|draft| Words::compile(draft, self.draft.names, &mut Vec::new())).unwrap_or_default()
+            let compile = |draft| Words::compile(draft, self.draft.names, &mut Vec::new());
+            Box::new(draft.map(compile).unwrap_or_default())
         })
     }
 }
@@ -181,7 +195,7 @@ impl Compiled {
         let mut branches = Vec::new();
         let words = |words: &DraftWords, errors: &mut Vec<LoadError>| match draft.names {
             Names::Builtin => LazyWords::new(),
-            names => LazyWords::from(Words::compile(words, names, errors)),
+            names => LazyWords::from(Box::new(Words::compile(words, names, errors))),
         };
         for branch in &draft.branches {
             let words = words(&branch.words, &mut errors);
@@ -294,7 +308,8 @@ impl Compiled {
         };
         let mut tried = Vec::new();
         let scope = Scope::new(&run, &self.paths);
-        let verdict = self.decide_in(&scope, asked, trace.is_some().then_some(&mut tried));
+        let copied = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        let verdict = self.decide_in(&scope, asked, copied, trace.is_some().then_some(&mut tried));
         if let Some(trace) = trace {
             trace.tried.extend(tried);
             trace.seen.extend(run.take_seen());
@@ -303,10 +318,11 @@ impl Compiled {
     }
 
     /// As [`decide`](Self::decide), with what was read of the object before.
-    pub(crate) fn decide_in<'e>(
-        &'e self,
+    pub(crate) fn decide_in<'w: 'e, 'e>(
+        &'w self,
         scope: &Scope<'e>,
         asked: &Asked<'_>,
+        keep: Keep<'w>,
         mut tried: Option<&mut Vec<(usize, &'static str, String, Outcome)>>,
     ) -> Option<Verdict> {
         let mut problems = Vec::new();
@@ -325,7 +341,7 @@ impl Compiled {
             match &result {
                 Truth::Is(true) => {
                     let words = asked.draft.branches.get(index).map(|branch| &branch.words);
-                    let mut verdict = self.says(branch, scope.run, asked, words);
+                    let mut verdict = self.says(branch, scope.run, asked, keep, words);
                     verdict.problems = problems;
                     return Some(verdict);
                 }
@@ -343,12 +359,19 @@ impl Compiled {
         if asked.suspended || !self.has_current {
             return None;
         }
-        let mut verdict = self.not_yet(scope.run, asked);
+        let mut verdict = self.not_yet(scope.run, asked, keep);
         verdict.problems = problems;
         Some(verdict)
     }
 
-    fn says(&self, branch: &Branch, run: &Run<'_>, asked: &Asked<'_>, words: Option<&DraftWords>) -> Verdict {
+    fn says<'w>(
+        &self,
+        branch: &'w Branch,
+        run: &Run<'_>,
+        asked: &Asked<'_>,
+        keep: Keep<'w>,
+        words: Option<&DraftWords>,
+    ) -> Verdict {
         let status = match branch.says {
             Says::Suspended | Says::Current => Status::Current,
             Says::Failed => Status::Failed,
@@ -357,8 +380,8 @@ impl Compiled {
         };
         let words = asked.words(&branch.words, words);
         let (reason, message) = words.render(run);
-        let reason = reason.unwrap_or_else(|| Cow::Borrowed(branch.says.word()));
-        let message = message.unwrap_or_else(|| branch.text.to_string());
+        let reason = reason.map_or_else(|| Cow::Borrowed(branch.says.word()), keep);
+        let message = keep(message.unwrap_or(Cow::Borrowed(&*branch.text)));
         let verdict = Verdict::new(status, asked.basis, reason, message);
         match (branch.says, words.class) {
             (Says::Failed, class) => verdict.failure(class.unwrap_or(FailureClass::Other), words.terminal),
@@ -368,7 +391,7 @@ impl Compiled {
     }
 
     /// The verdict where no branch holds.
-    fn not_yet(&self, run: &Run<'_>, asked: &Asked<'_>) -> Verdict {
+    fn not_yet<'w>(&'w self, run: &Run<'_>, asked: &Asked<'_>, keep: Keep<'w>) -> Verdict {
         let basis = asked.basis;
         let status = run.object.known(kstatus::Known::STATUS);
         let has_status = status.is_some_and(says_something);
@@ -380,8 +403,9 @@ impl Compiled {
             let (reason, message) = words.map(|words| words.render(run)).unwrap_or_default();
             let current = self.branches.iter().find(|branch| branch.says == Says::Current);
             let not_yet = || ["not yet: ", current.map_or("", |branch| &branch.text)].concat();
-            let reason = reason.unwrap_or(Cow::Borrowed("NotCurrent"));
-            Verdict::new(Status::InProgress, basis, reason, message.unwrap_or_else(not_yet))
+            let reason = reason.map_or(Cow::Borrowed("NotCurrent"), keep);
+            let message = message.map_or_else(|| Cow::Owned(not_yet()), keep);
+            Verdict::new(Status::InProgress, basis, reason, message)
         } else {
             let message = "the controller has not reported a status yet";
             Verdict::new(Status::InProgress, basis, NO_STATUS, message)
@@ -423,18 +447,28 @@ impl Words {
             let text = text.as_ref()?;
             Template::compile(&text.text, names, paths).map_err(|error| errors.push(place(text, error))).ok()
         };
-        self.reason = template(&words.reason);
-        self.message = template(&words.message);
+        self.reason = template(&words.reason).map(|reason| {
+            let word = reason.as_text().and_then(|text| camel_case(text.to_owned()));
+            word.map_or(Line::Template(reason), |word| Line::Same(word.into()))
+        });
+        self.message = template(&words.message).map(|message| {
+            let text = message.as_text().filter(|text| !text.is_empty()).map(Box::from);
+            text.map_or(Line::Template(message), Line::Same)
+        });
         (self.class, self.terminal) = (words.class, words.terminal);
     }
 
     /// Reason and message, as far as they are given and not empty.
-    fn render(&self, run: &Run<'_>) -> (Option<Cow<'static, str>>, Option<String>) {
-        let scope = &Scope::new(run, &self.paths);
+    fn render<'w>(&'w self, run: &Run<'_>) -> (Option<Cow<'w, str>>, Option<Cow<'w, str>>) {
+        let scope = LazyCell::new(|| Scope::new(run, &self.paths));
         let filled = |text: String| Some(text).filter(|text| !text.is_empty());
-        let mut reason = self.reason.as_ref().and_then(|template| filled(template.render(scope)));
-        let mut message = self.message.as_ref().and_then(|template| filled(template.render(scope)));
+        let line = |line: &'w Option<Line>| match line.as_ref()? {
+            Line::Same(text) => Some(Cow::Borrowed(&**text)),
+            Line::Template(template) => filled(template.render(&scope)).map(Cow::Owned),
+        };
+        let (mut reason, mut message) = (line(&self.reason), line(&self.message));
         let condition = match &self.from {
+            _ if reason.is_some() && message.is_some() => None,
             None => None,
             Some(From::Type(type_)) => run.conditions.get(type_).map(Given::Condition),
             Some(From::Expression(program)) => match scope.evaluate(program) {
@@ -449,7 +483,7 @@ impl Words {
         if let Some(condition) = condition {
             let text = |member| condition.text(member).unwrap_or_default().into_owned();
             if reason.is_none() {
-                reason = filled(text(Member::Reason)).or_else(|| {
+                let given = filled(text(Member::Reason)).or_else(|| {
                     // As this library's other rules have it: Ready, NotReady, ReadyUnknown.
                     let type_ = filled(text(Member::Type))?;
                     Some(match &*text(Member::Status) {
@@ -458,16 +492,23 @@ impl Words {
                         _ => [&type_, "Unknown"].concat(),
                     })
                 });
+                reason = given.map(Cow::Owned);
             }
             if message.is_none() {
-                message = filled(text(Member::Message)).or_else(|| {
+                let given = filled(text(Member::Message)).or_else(|| {
                     let because =
                         filled(text(Member::Reason)).map_or(String::new(), |reason| [": ", &reason].concat());
                     Some(format!("condition {} is {}{because}", text(Member::Type), text(Member::Status)))
                 });
+                message = given.map(Cow::Owned);
             }
         }
-        (reason.and_then(camel_case).map(Cow::Owned), message)
+        let reason = reason.and_then(|reason| match reason {
+            // It is one word already.
+            Cow::Borrowed(word) => Some(Cow::Borrowed(word)),
+            Cow::Owned(text) => camel_case(text).map(Cow::Owned),
+        });
+        (reason, message)
     }
 }
 

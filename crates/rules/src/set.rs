@@ -1,5 +1,6 @@
 //! Rule set: rules in order of precedence, and the resulting verdict.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use crate::document::{LoadError, LoadErrors};
 use crate::load::{check_duplicates, load};
 use crate::matching::Group;
 use crate::origin::{Loaded, Rule};
-use crate::rule::{Compiled, Trace};
+use crate::rule::{Compiled, Keep, Trace};
 
 /// Rules of one precedence.
 #[derive(Debug, Default)]
@@ -265,11 +266,16 @@ impl RuleSet {
             return self.required(object.verdict(options));
         }
         if let Some((rule, compiled)) = self.only_builtin(object) {
-            return self.required(verdict_by_only(object, options, Basis::RulePack, rule, compiled));
+            // The pack's rules are never dropped.
+            let verdict = verdict_by_only(object, options, Basis::RulePack, rule, (compiled, |text| text));
+            return self.required(verdict);
         }
         let decider = self.decider(object);
         let verdict = match decider.only() {
-            Some((basis, rule, compiled)) => verdict_by_only(object, options, basis, rule, compiled),
+            Some((basis, rule, compiled)) => {
+                let copied = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+                verdict_by_only(object, options, basis, rule, (compiled, copied))
+            }
             None => object.verdict_by(options, &decider),
         };
         self.required(decider.finish(verdict))
@@ -338,16 +344,16 @@ impl RuleSet {
     }
 }
 
-fn verdict_by_only(
+fn verdict_by_only<'r>(
     object: &Object<'_>,
     options: &Options,
     basis: Basis,
     rule: &Rule,
-    compiled: &Compiled,
+    (compiled, keep): (&'r Compiled, Keep<'r>),
 ) -> Verdict {
     let run = Run::new(object, options.now);
     let scope = Scope::new(&run, compiled.paths());
-    object.verdict_by(options, &Only { basis, rule, compiled, scope })
+    object.verdict_by(options, &Only { basis, rule, compiled, keep, scope })
 }
 
 /// The rules that fit one object, in their order of precedence.
@@ -441,14 +447,15 @@ impl CustomRule for Decider<'_> {
 }
 
 /// The only rule that fits an object, with what it has read of the object so far. It answers as its [`Decider`] would.
-struct Only<'e> {
+struct Only<'r, 'e> {
     basis: Basis,
     rule: &'e Rule,
-    compiled: &'e Compiled,
+    compiled: &'r Compiled,
+    keep: Keep<'r>,
     scope: Scope<'e>,
 }
 
-impl<'e> Only<'e> {
+impl<'e> Only<'_, 'e> {
     /// Each answer has the whole budget.
     fn scope(&self) -> &Scope<'e> {
         self.scope.run.restart();
@@ -456,7 +463,7 @@ impl<'e> Only<'e> {
     }
 }
 
-impl CustomRule for Only<'_> {
+impl<'r: 'e, 'e> CustomRule for Only<'r, 'e> {
     fn checks_deletion(&self, _: &Object<'_>, _: &Options) -> bool {
         self.compiled.checks_deletion_in(self.scope())
     }
@@ -469,11 +476,11 @@ impl CustomRule for Only<'_> {
         if !self.compiled.has_suspended() {
             return None;
         }
-        self.rule.decide_in(self.compiled, self.scope(), self.basis, true)
+        self.rule.decide_in((self.compiled, self.keep), self.scope(), self.basis, true)
     }
 
     fn decide(&self, _: &Object<'_>, _: &Options) -> Option<Verdict> {
-        self.rule.decide_in(self.compiled, self.scope(), self.basis, false)
+        self.rule.decide_in((self.compiled, self.keep), self.scope(), self.basis, false)
     }
 }
 

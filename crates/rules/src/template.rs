@@ -56,11 +56,21 @@ impl Template {
         Ok(Self(parts))
     }
 
+    /// The text that it gives for each object, if it has no expression.
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [Part::Text(text)] if text.len() <= MAX_TEXT_BYTES => Some(trimmed(text)),
+            _ => None,
+        }
+    }
+
     /// The text for an object; what is absent is left out.
     pub(crate) fn render<'e>(&'e self, scope: &Scope<'e>) -> String {
-        // Most are one text, or one field.
+        if let Some(text) = self.as_text() {
+            return text.to_owned();
+        }
+        // Most are one field.
         let mut text = match self.0.as_slice() {
-            [Part::Text(text)] if text.len() <= MAX_TEXT_BYTES => return trimmed(text).to_owned(),
             [Part::Expression(program)] => match scope.evaluate(program) {
                 Ok(Val::Text(text)) if text.len() <= MAX_TEXT_BYTES => return trimmed(&text).to_owned(),
                 Err(_) => return String::new(),
