@@ -131,8 +131,8 @@ impl Place {
     }
 }
 
-/// The command that waits for what controllers put into a new namespace, for so many seconds each. One object at a time: kubectl gives up
-/// at once if it is asked for several and more than one is missing.
+/// The command that waits for the objects that controllers create in a new namespace, for so many seconds each. One object at a time:
+/// `kubectl wait --for=create` fails immediately if more than one of several objects is missing.
 pub(crate) fn wait_for_namespace(seconds: u64) -> String {
     let wait = |object| format!("kubectl wait --for=create {object} --timeout={seconds}s");
     ["serviceaccount/default", "configmap/kube-root-ca.crt"].map(wait).join(" && ")

@@ -85,6 +85,11 @@ enum Line {
 /// How texts of a rule come into a verdict: lent by a rule that is never dropped, or copied.
 pub(crate) type Keep<'w> = fn(Cow<'w, str>) -> Text;
 
+/// Copies a text that is not that of a rule which is never dropped.
+pub(crate) fn copied(text: Cow<'_, str>) -> Text {
+    Cow::Owned(text.into_owned())
+}
+
 /// The condition that gives reason and message.
 #[derive(Debug)]
 enum From {
@@ -308,7 +313,6 @@ impl Compiled {
         };
         let mut tried = Vec::new();
         let scope = Scope::new(&run, &self.paths);
-        let copied = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
         let verdict = self.decide_in(&scope, asked, copied, trace.is_some().then_some(&mut tried));
         if let Some(trace) = trace {
             trace.tried.extend(tried);

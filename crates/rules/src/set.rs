@@ -1,6 +1,5 @@
 //! Rule set: rules in order of precedence, and the resulting verdict.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,7 @@ use crate::document::{LoadError, LoadErrors};
 use crate::load::{check_duplicates, load};
 use crate::matching::Group;
 use crate::origin::{Loaded, Rule};
-use crate::rule::{Compiled, Keep, Trace};
+use crate::rule::{Compiled, Keep, Trace, copied};
 
 /// Rules of one precedence.
 #[derive(Debug, Default)]
@@ -273,7 +272,6 @@ impl RuleSet {
         let decider = self.decider(object);
         let verdict = match decider.only() {
             Some((basis, rule, compiled)) => {
-                let copied = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
                 verdict_by_only(object, options, basis, rule, (compiled, copied))
             }
             None => object.verdict_by(options, &decider),

@@ -257,13 +257,15 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
 pub(crate) fn train() -> Outcome<()> {
     /// Verdicts on objects of each workload.
     const VERDICTS: usize = 1_000_000;
-    /// The same in bytes of large objects, most of which are only skipped.
+    /// Bytes of large objects, most of which are only skipped.
     const LARGE_BYTES: usize = 200_000_000;
+    /// From here on, an object is large.
+    const LARGE: f64 = 4096.0;
     let options = [options(PROFILES[0])?, options(PROFILES[1])?];
     let rules = RuleSet::default();
     for workload in &workloads()? {
         let bytes: usize = workload.objects.iter().map(Vec::len).sum();
-        let passes = if workload.bytes_per_object() < 4096.0 {
+        let passes = if workload.bytes_per_object() < LARGE {
             VERDICTS / workload.objects.len()
         } else {
             LARGE_BYTES / bytes

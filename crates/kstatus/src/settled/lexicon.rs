@@ -52,12 +52,22 @@ pub(super) static WORDS: WordTable<Known, COUNT> = {
         }
         at += 1;
     }
+    let mut at = 0;
+    while at < FAILURE_PAIRS.len() {
+        words.row_mut(FAILURE_PAIRS[at].1).roles |= Role::EndOfFailure.bit();
+        at += 1;
+    }
+    let mut at = 0;
+    while at < ENDING_PAIRS.len() {
+        words.row_mut((ENDING_PAIRS[at].0).1).roles |= Role::EndOfPair.bit();
+        at += 1;
+    }
     words
 };
 
 /// At least as many as there are words: some are in more than one list.
 const COUNT: usize = {
-    let mut count = STATES.len();
+    let mut count = STATES.len() + FAILURE_PAIRS.len() + ENDING_PAIRS.len();
     let mut at = 0;
     while at < ROLES.len() {
         count += ROLES[at].1.len();
@@ -68,12 +78,12 @@ const COUNT: usize = {
 
 /// Declares what words may be in a phrase, each role with its words in lower case.
 macro_rules! roles {
-    ($($(#[$doc:meta])+ $role:ident: [$($word:literal),+ $(,)?];)+) => {
+    ($($(#[$doc:meta])+ $role:ident: [$($word:literal),* $(,)?];)+) => {
         /// What a word may be in a phrase, beside a state.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Role { $($(#[$doc])+ $role,)+ }
 
-        const ROLES: &[(Role, &[&str])] = &[$((Role::$role, &[$($word),+])),+];
+        const ROLES: &[(Role, &[&str])] = &[$((Role::$role, &[$($word),*])),+];
     };
 }
 
@@ -94,10 +104,10 @@ roles! {
     ];
     /// Negates the word after it.
     Negation: ["no", "non", "not", "without", "zero"];
-    /// Is a failure after certain words: [`FAILURE_PAIRS`].
-    EndOfFailure: ["allowed", "exceeded", "off", "out", "permitted", "reachable", "supported"];
-    /// Names a state after certain words: [`ENDING_PAIRS`].
-    EndOfPair: ["back", "progress", "sync", "zero"];
+    /// Is the second of two words of [`FAILURE_PAIRS`].
+    EndOfFailure: [];
+    /// Is the second of two words of [`ENDING_PAIRS`].
+    EndOfPair: [];
     /// What follows is over.
     Past: ["after", "from"];
     /// Makes a failure a failover.
@@ -171,6 +181,28 @@ roles! {
         "old", "power", "previous", "requested", "restore", "schedule", "snapshot", "target",
     ];
 }
+
+/// Words that are a failure together.
+pub(super) const FAILURE_PAIRS: &[(&str, &str)] = &[
+    ("back", "off"),
+    ("deadline", "exceeded"),
+    ("limit", "exceeded"),
+    ("not", "allowed"),
+    ("not", "permitted"),
+    ("not", "reachable"),
+    ("not", "supported"),
+    ("quota", "exceeded"),
+    ("time", "out"),
+    ("timed", "out"),
+];
+
+/// Words that name a state together, at the end of a phrase.
+pub(super) const ENDING_PAIRS: &[((&str, &str), Sense)] = &[
+    (("in", "progress"), Sense::Working),
+    (("in", "sync"), Sense::Done),
+    (("rolled", "back"), Sense::Wrong),
+    (("to", "zero"), Sense::Still),
+];
 
 /// Words in which controllers sum up a state, in lower case without separators, sorted; with each the reason it gives.
 const STATES: &[(&str, (&str, Sense))] = &[

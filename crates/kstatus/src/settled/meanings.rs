@@ -298,59 +298,55 @@ fn with_truth((when_true, when_false): Meaning, truth: Truth) -> Report {
 /// The meaning with what the reason adds: a state that is not there may have failed, or stand still, and a refusal may
 /// be none yet.
 fn with_reason(report: Report, condition: &Condition<'_>) -> Report {
-    let may_add = match report {
-        Report::Working | Report::Wrong(_) => true,
-        Report::Waiting | Report::Lacking | Report::Over(_) => condition.is_false(),
-        Report::Done | Report::Ended | Report::Still => condition.is_true(),
-        Report::Nothing => condition.is("Progressing", Truth::False),
-        Report::Part | Report::Correct => false,
-    };
-    if may_add { condition.with_reason(|reason| with_phrase(report, condition, reason)) } else { report }
-}
-
-fn with_phrase(report: Report, condition: &Condition<'_>, reason: Option<&Phrase<'_>>) -> Report {
-    let names_failure = || reason.is_some_and(Phrase::names_failure);
-    let names_standstill = || reason.is_some_and(Phrase::names_standstill);
-    match report {
-        Report::Working | Report::Waiting | Report::Lacking if condition.is_false() => {
-            if condition.reports_failure_with(reason) {
-                Report::Wrong(FailureClass::Other)
-            } else if names_standstill() {
-                Report::Still
-            } else {
-                report
-            }
+    let names_failure = || condition.has_reason(|reason| reason.names_failure());
+    match (report, condition.truth) {
+        (Report::Working | Report::Waiting | Report::Lacking, Truth::False) => {
+            condition.with_reason(|reason| {
+                if condition.reports_failure_with(reason) {
+                    Report::Wrong(FailureClass::Other)
+                } else if reason.is_some_and(Phrase::names_standstill) {
+                    Report::Still
+                } else {
+                    report
+                }
+            })
         }
-        // `InstallPlanPending` with the reason `RequiresApproval`.
-        Report::Working if condition.is_true() && names_standstill() => Report::Still,
-        // As Deployments have it: `Progressing` with the reason `NewReplicaSetAvailable`.
-        Report::Working if condition.is_true() && reason.is_some_and(Phrase::names_success) => Report::Part,
-        Report::Nothing if condition.is_false() && condition.is_type("Progressing") && names_failure() => {
+        (Report::Working, Truth::True) => condition.with_reason(|reason| match reason {
+            // `InstallPlanPending` with the reason `RequiresApproval`.
+            Some(reason) if reason.names_standstill() => Report::Still,
+            // As Deployments have it: `Progressing` with the reason `NewReplicaSetAvailable`.
+            Some(reason) if reason.names_success() => Report::Part,
+            // `NotReady` is what is left to do, unless its reason is a failure.
+            Some(reason) if condition.is_type("NotReady") && reason.names_failure() => {
+                Report::Wrong(FailureClass::Other)
+            }
+            _ => report,
+        }),
+        (Report::Nothing, Truth::False) if condition.is_type("Progressing") && names_failure() => {
             Report::Wrong(FailureClass::Other)
         }
         // `Paused` with the reason `PausedIOError`.
-        Report::Still if condition.is_true() && names_failure() => Report::Wrong(FailureClass::Other),
+        (Report::Still, Truth::True) if names_failure() => Report::Wrong(FailureClass::Other),
         // `Complete` with the reason `JobFailed`, `Accepted` with the reason `InvalidParameters`.
-        Report::Done | Report::Ended if condition.is_true() && names_failure() => {
+        (Report::Done | Report::Ended, Truth::True) if names_failure() => {
             if ENDS.iter().any(|end| condition.is_type(end)) {
                 Report::Over(FailureClass::Job)
             } else {
                 Report::Wrong(FailureClass::Other)
             }
         }
-        // `NotReady` is what is left to do, unless its reason is a failure.
-        Report::Working if condition.is("NotReady", Truth::True) && names_failure() => {
-            Report::Wrong(FailureClass::Other)
-        }
-        Report::Wrong(_) if is_pending(condition) || condition.is_retried_with(reason) => Report::Working,
-        Report::Wrong(_) | Report::Over(_)
-            if condition.is_false() && reason.is_some_and(Phrase::names_work) =>
-        {
+        (Report::Wrong(_), _) if is_pending(condition) => Report::Working,
+        (Report::Wrong(_), truth) => condition.with_reason(|reason| {
+            let is_at_work = truth == Truth::False && reason.is_some_and(Phrase::names_work);
+            if is_at_work || condition.is_retried_with(reason) { Report::Working } else { report }
+        }),
+        (Report::Over(_), Truth::False) if condition.has_reason(|reason| reason.names_work()) => {
             Report::Working
         }
         _ => report,
     }
 }
+
 /// Reasons of a refusal that is none yet.
 const PENDING_REASONS: &[&str] = &["Pending", "Unknown", "Waiting", "InProgress", "Progressing"];
 

@@ -2,8 +2,8 @@
 //! `WaitingForApproval`).
 
 pub(super) use super::lexicon::Sense;
-use super::lexicon::{Known, Role, WORDS};
-use super::words::{LONGEST_WORD, LOWER_CASE, Letters, WORDS_OF_LETTERS, last_word};
+use super::lexicon::{ENDING_PAIRS, FAILURE_PAIRS, Known, Role, WORDS};
+use super::words::{CHUNKS, LONGEST_WORD, LOWER_CASE, Letters, last_word};
 
 /// The meaning of a word or a phrase, and the word of the table that it is.
 pub(super) fn sense(text: &[u8]) -> Option<(Option<&'static str>, Sense)> {
@@ -83,7 +83,7 @@ impl<'a> Phrase<'a> {
 
     /// Adds the words of a text that is not longer than a block.
     fn add_words(&mut self) {
-        let mut block = Block([0; BLOCK_WORDS]);
+        let mut block = Block([0; BLOCK_CHUNKS]);
         let Characters { any, capital, small } = block.read(self.text);
         // `createFailed` before the F, `IAMFailure` before the F, which a small letter follows.
         let mut starts = any & (!(any << 1) | capital & (!(capital << 1) | small >> 1));
@@ -92,7 +92,7 @@ impl<'a> Phrase<'a> {
             let start = starts.trailing_zeros();
             starts &= starts - 1;
             let end = (borders & (!1 << start)).trailing_zeros();
-            let letters = Letters::of_prefix(block.from(start), (end - start) as usize);
+            let letters = Letters::of_prefix(block.at(start), (end - start) as usize);
             if !self.add_word(start, end, letters.and_then(|letters| WORDS.get(letters))) {
                 return;
             }
@@ -297,10 +297,10 @@ impl<'a> Phrase<'a> {
 /// The longest text that is looked at as a whole.
 const BLOCK: usize = 64;
 
-/// A text that is not longer than this, eight bytes a word, its letters in lower case.
-struct Block([u64; BLOCK_WORDS]);
+/// A text that is not longer than this, in chunks of eight bytes, its letters in lower case.
+struct Block([u64; BLOCK_CHUNKS]);
 
-const BLOCK_WORDS: usize = BLOCK / 8 + WORDS_OF_LETTERS + 1;
+const BLOCK_CHUNKS: usize = BLOCK / 8 + CHUNKS + 1;
 
 /// The kinds of characters of a text, a bit for each character.
 struct Characters {
@@ -311,7 +311,7 @@ struct Characters {
 }
 
 impl Block {
-    /// Takes a text into an empty block, and tells its characters.
+    /// Fills an empty block with a text, and classifies its characters.
     #[inline]
     fn read(&mut self, text: &[u8]) -> Characters {
         let mut found = Characters { any: 0, capital: 0, small: 0 };
@@ -331,10 +331,10 @@ impl Block {
 
     /// The bytes from a position on, as many as the longest word has.
     #[inline]
-    fn from(&self, start: u32) -> [u64; WORDS_OF_LETTERS] {
+    fn at(&self, start: u32) -> [u64; CHUNKS] {
         let (first, shift) = ((start / 8) as usize, start % 8 * 8);
-        let mut words = [0; WORDS_OF_LETTERS];
-        if let Some(block) = self.0.get(first..).and_then(<[u64]>::first_chunk::<{ WORDS_OF_LETTERS + 1 }>) {
+        let mut words = [0; CHUNKS];
+        if let Some(block) = self.0.get(first..).and_then(<[u64]>::first_chunk::<{ CHUNKS + 1 }>) {
             for (word, pair) in words.iter_mut().zip(block.windows(2)) {
                 let [low, high] = pair else { continue };
                 // Shifted twice, for a shift by all of the bits is none.
@@ -358,28 +358,6 @@ fn within(bytes: u64, first: u8, last: u8) -> u64 {
     // The product has the first bit of each byte in its highest byte.
     (within >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
-
-/// Words that are a failure together.
-const FAILURE_PAIRS: &[(&str, &str)] = &[
-    ("back", "off"),
-    ("deadline", "exceeded"),
-    ("limit", "exceeded"),
-    ("not", "allowed"),
-    ("not", "permitted"),
-    ("not", "reachable"),
-    ("not", "supported"),
-    ("quota", "exceeded"),
-    ("time", "out"),
-    ("timed", "out"),
-];
-
-/// Words that name a state together, at the end of a phrase.
-const ENDING_PAIRS: &[((&str, &str), Sense)] = &[
-    (("in", "progress"), Sense::Working),
-    (("in", "sync"), Sense::Done),
-    (("rolled", "back"), Sense::Wrong),
-    (("to", "zero"), Sense::Still),
-];
 
 /// The texts of the words of a phrase.
 pub(super) fn tokens(text: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -446,6 +424,14 @@ mod tests {
                 prop_assert_eq!(phrase.roles, roles);
                 Ok(())
             })?;
+        }
+    }
+
+    #[test]
+    fn texts_as_long_as_a_block_are_split() {
+        for length in BLOCK - 2..=BLOCK + 2 {
+            let text = ["a".repeat(length - 6), "Failed".to_owned()].concat();
+            assert!(Phrase::with(text.as_bytes(), Phrase::names_failure), "{length}");
         }
     }
 

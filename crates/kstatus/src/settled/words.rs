@@ -2,21 +2,21 @@
 
 /// More letters than any word of a table has.
 pub(super) const LONGEST_WORD: usize = 24;
-/// The same, eight letters a word.
-pub(super) const WORDS_OF_LETTERS: usize = LONGEST_WORD / 8;
+/// The same, in chunks of eight letters.
+pub(super) const CHUNKS: usize = LONGEST_WORD / 8;
 
 /// In a letter, this bit is that of lower case; digits have it.
 pub(super) const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
 
 /// The letters and digits of a word in lower case.
 #[derive(Clone, Copy)]
-pub(super) struct Letters([u64; WORDS_OF_LETTERS]);
+pub(super) struct Letters([u64; CHUNKS]);
 
 impl Letters {
     /// Those of a word of ASCII letters, in any case.
     const fn of(word: &[u8]) -> Self {
         assert!(word.len() <= LONGEST_WORD);
-        let mut letters = [0; WORDS_OF_LETTERS];
+        let mut letters = [0; CHUNKS];
         let mut at = 0;
         while at < word.len() {
             assert!(word[at].is_ascii_alphabetic());
@@ -28,7 +28,7 @@ impl Letters {
 
     /// Those of the first `length` bytes, which are ASCII letters in lower case and digits.
     #[inline]
-    pub(super) fn of_prefix(bytes: [u64; WORDS_OF_LETTERS], length: usize) -> Option<Self> {
+    pub(super) fn of_prefix(bytes: [u64; CHUNKS], length: usize) -> Option<Self> {
         let mut letters = bytes;
         for (letters, mask) in letters.iter_mut().zip(MASKS.get(length)?) {
             *letters &= mask;
@@ -49,8 +49,8 @@ impl Letters {
 }
 
 /// For each length the bytes of the letters that it has.
-const MASKS: [[u64; WORDS_OF_LETTERS]; LONGEST_WORD + 1] = {
-    let mut masks = [[0; WORDS_OF_LETTERS]; LONGEST_WORD + 1];
+const MASKS: [[u64; CHUNKS]; LONGEST_WORD + 1] = {
+    let mut masks = [[0; CHUNKS]; LONGEST_WORD + 1];
     let mut length = 0;
     while length <= LONGEST_WORD {
         let mut at = 0;
@@ -77,7 +77,7 @@ impl<T: Copy, const ROWS: usize> WordTable<T, ROWS> {
     /// A table without words; `row` is what a new word has.
     pub(super) const fn new(row: T) -> Self {
         assert!(ROWS * 2 <= SLOTS);
-        Self { rows: [(Letters([0; WORDS_OF_LETTERS]), row); ROWS], slots: [0; SLOTS], length: 0 }
+        Self { rows: [(Letters([0; CHUNKS]), row); ROWS], slots: [0; SLOTS], length: 0 }
     }
 
     /// The row of a word of ASCII letters, which is added if it is new.
@@ -116,7 +116,7 @@ impl<T, const ROWS: usize> WordTable<T, ROWS> {
 
     /// The row of a text of any bytes, in any case. Of other bytes than letters, none becomes a letter in lower case.
     pub(super) fn find(&self, text: &[u8]) -> Option<&T> {
-        let mut words = [0; WORDS_OF_LETTERS];
+        let mut words = [0; CHUNKS];
         let (whole, rest) = text.as_chunks::<8>();
         for (slot, word) in words.iter_mut().zip(whole) {
             *slot = u64::from_le_bytes(*word) | LOWER_CASE;
