@@ -71,22 +71,13 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// Fields of a status that are read apart, or that say nothing here.
+/// Fields of a status that are read apart, whatever their type is.
 const READ_APART: u128 = Field::Conditions.bit()
     | Field::ObservedGeneration.bit()
     | Field::Phase.bit()
     | Field::State.bit()
     | Field::StatusWord.bit()
-    | Field::Health.bit()
-    | Field::StatusReason.bit()
-    | Field::StatusMessage.bit()
-    | Field::StartTime.bit()
-    | Field::Replicas.bit()
-    | Field::UpdatedReplicas.bit()
-    | Field::AvailableReplicas.bit()
-    | Field::CurrentReplicas.bit()
-    | Field::CurrentRevision.bit()
-    | Field::UpdateRevision.bit();
+    | Field::Health.bit();
 
 /// What a part of a status says.
 enum Reported<'a> {
