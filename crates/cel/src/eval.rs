@@ -8,7 +8,7 @@ use crate::functions::{self, Context, Cost, Function};
 use crate::member::{index, member, missing, missing_key, test};
 use crate::pattern::LiteralPattern;
 use crate::plan::{Among, Attr, Base, Call, Fold, Op, OpId, Program, Step};
-use crate::scope::{Arg, Object, Scope};
+use crate::scope::{Arg, Object, Plain, Scope};
 use crate::value::{Const, Data, Entries, Items, List, Map, Never, Text, Typed, Val, insert, push};
 
 /// Cost limits of one evaluation.
@@ -31,6 +31,20 @@ pub(crate) fn run_with_cost<'a>(
 /// The error.
 pub fn run<'a, S: Scope<'a>>(program: &'a Program, scope: &S, budget: &Budget) -> Result<Val<'a, S::Data>> {
     Run::new(program, scope, budget).eval(program.root)
+}
+
+/// What an operand is, and the steps to find it out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found<'a> {
+    plain: Plain<'a>,
+    steps: u64,
+    /// Where it is, for what is absent.
+    place: Place,
+}
+
+/// Steps of a text, as a value has them.
+fn long(text: &[u8]) -> u64 {
+    text.len() as u64 / 256
 }
 
 #[derive(Clone, Debug)]
@@ -244,53 +258,102 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
 
     /// Whether two values without types are equal.
     pub(crate) fn are_equal(&mut self, a: OpId, b: OpId) -> Result<bool> {
-        if let Some(is_equal) = self.is_text(a, b)? {
-            return Ok(is_equal);
+        if let Some(is_equal) = self.is_plainly(a, b) {
+            return is_equal;
         }
         let (a, b) = (self.eval(a)?, self.eval(b)?);
         a.equals(&b, self.budget)
     }
 
-    /// The comparison of a field with a constant text, if it can be done without the field's value.
-    fn is_text(&self, a: OpId, b: OpId) -> Result<Option<bool>> {
-        let (Op::Attr(attr), Op::Const(Val::Text(text))) = (self.program.op(a), self.program.op(b)) else {
-            return Ok(None);
+    /// The comparison of a field with a constant, if it can be done without the field's value.
+    fn is_plainly(&self, a: OpId, b: OpId) -> Option<Result<bool>> {
+        let Op::Const(wanted) = self.program.op(b) else { return None };
+        let found = self.plain(a)?;
+        // Both operands, and the comparison.
+        let (is_equal, steps) = match (found.plain, wanted) {
+            (Plain::Text(found), Val::Text(text)) => {
+                (found == text.as_bytes(), 2 + long(found) + long(text.as_bytes()))
+            }
+            (Plain::Bool(found), Val::Bool(wanted)) => (found == *wanted, 2),
+            (Plain::Absent, _) => return Some(self.absent(found)),
+            _ => return None,
         };
-        let (is_text, steps) = match (&attr.base, attr.steps.as_slice()) {
-            (Base::Variable(variable), []) if !attr.is_test => (self.scope.is_text(*variable, text), 1),
-            _ => match self.plain_text(attr) {
-                Some((found, steps)) => (Some(found == text.as_bytes()), steps),
-                None => (None, 0),
-            },
-        };
-        if is_text.is_some() {
-            // Both operands, and the comparison.
-            self.budget.step(steps + 2 + 2 * (text.len() as u64 / 256))?;
-        }
-        Ok(is_text)
+        Some(self.budget.step(found.steps + steps).map(|()| is_equal))
     }
 
-    /// The bytes of a text that a variable holds, or a field of a local variable, and the steps to get there.
-    fn plain_text(&self, attr: &Attr) -> Option<(&'a [u8], u64)> {
-        match (&attr.base, attr.steps.as_slice()) {
-            _ if attr.is_test => None,
-            (Base::Variable(variable), []) => Some((self.scope.plain_text(*variable)?, 1)),
-            (Base::Slot(slot), [Step::Field { key: Val::Text(key), is_optional: false }]) => {
-                let Some(Slot::Value(Ok(Val::Map(Map::Data(data))))) = self.slots.get(*slot) else {
-                    return None;
+    /// The steps to what is absent, and then that it is.
+    fn absent<T>(&self, found: Found<'_>) -> Result<T> {
+        self.budget.step(found.steps)?;
+        Err(Fault::Absent(found.place))
+    }
+
+    /// What an operand is, if that can be told without its value: a constant, a variable, a field of a local variable, or of these the
+    /// first that is there.
+    #[inline]
+    pub(crate) fn plain(&self, id: OpId) -> Option<Found<'a>> {
+        match self.program.op(id) {
+            Op::Attr(attr) => self.plain_field(id, attr),
+            Op::Default(value, fallback) => {
+                let value = match self.program.op(*value) {
+                    Op::Attr(attr) => self.plain_field(*value, attr)?,
+                    _ => return None,
                 };
-                Some((data.plain_text(key)?, 2 + data.steps()))
+                let Plain::Absent = value.plain else {
+                    return Some(Found { steps: value.steps + 1, ..value });
+                };
+                let fallback = match self.program.op(*fallback) {
+                    Op::Const(Val::Text(text)) => Plain::Text(text.as_bytes()),
+                    Op::Const(Val::Bool(known)) => Plain::Bool(*known),
+                    _ => return None,
+                };
+                Some(Found { plain: fallback, steps: value.steps + 2, ..value })
             }
             _ => None,
         }
     }
 
+    #[inline]
+    fn plain_field(&self, id: OpId, attr: &Attr) -> Option<Found<'a>> {
+        match (&attr.base, attr.steps.as_slice()) {
+            _ if attr.is_test => None,
+            (Base::Variable(variable), []) => {
+                let place = Place { op: id, steps: 0 };
+                Some(Found { plain: self.scope.plain(*variable)?, steps: 1, place })
+            }
+            (Base::Slot(slot), [Step::Field { key: Val::Text(key), is_optional: false }]) => {
+                let Some(Slot::Value(Ok(Val::Map(Map::Data(data))))) = self.slots.get(*slot) else {
+                    return None;
+                };
+                let place = Place { op: id, steps: 1 };
+                Some(Found { plain: self.scope.plain_member(*data, key)?, steps: 2 + data.steps(), place })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether an operand is true, if that can be told without its value.
+    pub(crate) fn is_true(&self, id: OpId) -> Option<Result<bool>> {
+        let found = self.plain(id)?;
+        match found.plain {
+            Plain::Bool(is_true) => Some(self.budget.step(found.steps).map(|()| is_true)),
+            Plain::Absent => Some(self.absent(found)),
+            Plain::Text(_) | Plain::Other => None,
+        }
+    }
+
     /// Whether a field is one of a list of constants, if it can be told without the field's value.
     pub(crate) fn is_among(&self, among: &Among) -> Option<Result<bool>> {
-        let (Op::Attr(attr), Some(keys)) = (self.program.op(among.value), &among.keys) else { return None };
-        let (found, steps) = self.plain_text(attr)?;
-        let steps = self.budget.step(1 + steps + found.len() as u64 / 256);
-        Some(steps.map(|()| keys.contain_text(found)))
+        let keys = among.keys.as_ref()?;
+        let found = self.plain(among.value)?;
+        // The operation itself is a step.
+        let found = Found { steps: found.steps + 1, ..found };
+        match found.plain {
+            Plain::Text(text) => {
+                Some(self.budget.step(found.steps + long(text)).map(|()| keys.contain_text(text)))
+            }
+            Plain::Absent => Some(self.absent(found)),
+            Plain::Bool(_) | Plain::Other => None,
+        }
     }
 
     fn slot(&mut self, at: usize) -> Result<Val<'a, S::Data>> {
@@ -482,6 +545,9 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
             return member(of, key);
         }
         match of {
+            Val::Map(Map::Data(map)) if let Val::Text(key) = key => {
+                Ok(self.scope.member(*map, key)?.filter(|found| !matches!(found, Val::Null)))
+            }
             Val::Map(map) => Ok(map.find(key)?.filter(|found| !matches!(found, Val::Null))),
             Val::List(_) if !is_field && index(key).is_ok() => {
                 Ok(member(of, key)?.filter(|found| !matches!(found, Val::Null)))

@@ -39,7 +39,7 @@ pub use crate::expression::CompileError;
 pub use crate::functions::Function;
 pub use crate::plan::{Names, Program};
 pub use crate::rule::Rule;
-pub use crate::scope::{Arg, Scope};
+pub use crate::scope::{Arg, Plain, Scope};
 pub use crate::truth::{Truth, holds};
 pub use crate::usages::distance;
 pub use crate::validator::Validator;

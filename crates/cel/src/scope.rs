@@ -8,6 +8,19 @@ use crate::value::{Data, Typed, Val};
 /// An argument, possibly an error.
 pub type Arg<'a, D> = Result<Val<'a, D>>;
 
+/// A field as conditions compare it, without a value that is made for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plain<'a> {
+    /// It is not there, or null.
+    Absent,
+    /// True or false.
+    Bool(bool),
+    /// A text whose bytes can be compared as they are.
+    Text(&'a [u8]),
+    /// It is there; only its value says more.
+    Other,
+}
+
 /// Variables and contextual functions of an evaluation.
 pub trait Scope<'a> {
     /// Storage of the variables' values.
@@ -16,18 +29,21 @@ pub trait Scope<'a> {
     /// Value of a variable; `None` if absent.
     fn variable(&self, variable: u32) -> Option<Result<Val<'a, Self::Data>>>;
 
-    /// Whether a variable is a text that equals this one; `None` if its value is needed to tell.
-    fn is_text(&self, _variable: u32, _text: &str) -> Option<bool> {
+    /// What a variable is, if that can be told without its value.
+    fn plain(&self, _variable: u32) -> Option<Plain<'a>> {
         None
     }
 
-    /// The bytes of a variable that is a text, if they can be compared as they are; `None` if its value is needed.
-    fn plain_text(&self, _variable: u32) -> Option<&'a [u8]> {
-        None
+    /// A member of a map, as [`Data::get`] gives it.
+    ///
+    /// # Errors
+    /// The same.
+    fn member(&self, map: Self::Data, key: &str) -> Result<Option<Val<'a, Self::Data>>> {
+        map.get(key)
     }
 
-    /// Whether a variable is there, as `has` says it; `None` if its value is needed to tell.
-    fn is_there(&self, _variable: u32) -> Option<bool> {
+    /// What a member of a map is, if that can be told without its value.
+    fn plain_member(&self, _map: Self::Data, _key: &str) -> Option<Plain<'a>> {
         None
     }
 

@@ -5,7 +5,7 @@ use crate::budget::{Budget, Fault, Result};
 use crate::eval::Run;
 use crate::functions::{self, Function};
 use crate::plan::{Attr, Base, Call, Fold, Op, OpId, Program, Quantifier};
-use crate::scope::Scope;
+use crate::scope::{Plain, Scope};
 use crate::value::{Data, Val};
 
 /// Result of a condition.
@@ -57,7 +57,10 @@ impl<'a, S: Scope<'a>> Run<'a, '_, S> {
                 fold.quantifier.map(|quantifier| self.counted(|run| run.quantified(fold, quantifier)))
             }
             Op::Among(among) => self.is_among(among),
-            Op::Attr(attr) => self.is_there(attr).map(|is_there| self.counted(|_| Ok(is_there))),
+            Op::Attr(attr) if attr.is_test => {
+                self.is_there(attr).map(|is_there| self.counted(|_| Ok(is_there)))
+            }
+            Op::Attr(_) | Op::Default(..) => self.is_true(id),
             Op::Scoped(call) => self.condition_holds(call),
             Op::Call(call) if call.function == Function::Not => match call.args.as_slice() {
                 [arg] => return self.not(id, call, *arg),
@@ -89,7 +92,7 @@ impl<'a, S: Scope<'a>> Run<'a, '_, S> {
     fn is_there(&self, attr: &Attr) -> Option<bool> {
         match attr.base {
             Base::Variable(variable) if attr.is_test && attr.steps.is_empty() => {
-                self.scope.is_there(variable)
+                self.scope.plain(variable).map(|plain| plain != Plain::Absent)
             }
             _ => None,
         }

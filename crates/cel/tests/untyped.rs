@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use settled_cel::value::{Data, List, Map, Text, Val};
-use settled_cel::{Budget, CompileError, Fault, Function, Names, Program, Result, Scope, Truth, holds, run};
+use settled_cel::{
+    Budget, CompileError, Fault, Function, Names, Plain, Program, Result, Scope, Truth, holds, run,
+};
 
 /// JSON without a schema.
 #[derive(Clone, Copy, Debug)]
@@ -213,6 +215,111 @@ fn conditions_are_what_their_values_are() {
         let program = Program::compile(expression, &mut Root).expect(expression);
         assert_eq!(as_truth(&program, steps - 1), "Limit", "{expression}");
         assert_eq!(as_truth(&program, steps), wanted, "{expression}");
+    }
+}
+
+/// Members of an object as variables.
+struct Members;
+
+const MEMBERS: [&str; 7] = ["text", "empty", "yes", "no", "nothing", "number", "list"];
+
+impl Names for Members {
+    fn variable(&mut self, name: &str) -> Option<u32> {
+        let known = MEMBERS.iter().position(|known| *known == name);
+        known.or_else(|| (name == "absent").then_some(MEMBERS.len())).map(|at| at as u32)
+    }
+
+    fn field(&mut self, variable: u32, field: &str) -> Option<u32> {
+        // `text.yes` is `yes`: only `has` needs a field.
+        self.variable(field).filter(|_| variable == 0)
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        format!("there is no {name}")
+    }
+}
+
+/// Tells what a member is without its value, if `PLAINLY`.
+struct MembersOf<'a, const PLAINLY: bool>(&'a Value);
+
+impl<'a, const PLAINLY: bool> MembersOf<'a, PLAINLY> {
+    fn get(&self, variable: u32) -> Option<&'a Value> {
+        self.0.get(*MEMBERS.get(variable as usize)?).filter(|value| !value.is_null())
+    }
+
+    fn plainly(value: Option<&'a Value>) -> Option<Plain<'a>> {
+        PLAINLY.then_some(match value {
+            None | Some(Value::Null) => Plain::Absent,
+            Some(Value::Bool(value)) => Plain::Bool(*value),
+            Some(Value::String(text)) => Plain::Text(text.as_bytes()),
+            Some(_) => Plain::Other,
+        })
+    }
+}
+
+impl<'a, const PLAINLY: bool> Scope<'a> for MembersOf<'a, PLAINLY> {
+    type Data = Json<'a>;
+
+    fn variable(&self, variable: u32) -> Option<Result<Val<'a, Json<'a>>>> {
+        self.get(variable).map(|found| Ok(value(found)))
+    }
+
+    fn plain(&self, variable: u32) -> Option<Plain<'a>> {
+        Self::plainly(self.get(variable))
+    }
+
+    fn plain_member(&self, map: Json<'a>, key: &str) -> Option<Plain<'a>> {
+        Self::plainly(map.0.get(key))
+    }
+}
+
+/// What can be told without values is what the values say, in as many steps.
+#[test]
+fn what_is_told_plainly_is_what_the_values_say() {
+    let object = json!({
+        "text": "up", "empty": "", "yes": true, "no": false, "nothing": null, "number": 3,
+        "list": [{"text": "up", "yes": true, "number": 1}, {"nothing": null, "no": false}],
+    });
+    let fields = ["text", "empty", "yes", "no", "nothing", "number", "list", "absent"];
+    let mut conditions = Vec::new();
+    for field in fields {
+        let defaults = ["'up'", "''", "false", "0", "text", "default(absent, 'up')"];
+        let operands = defaults.iter().map(|fallback| format!("default({field}, {fallback})"));
+        for operand in operands.chain([field.to_owned(), format!("default({field}, absent)")]) {
+            for constant in ["'up'", "''", "true", "false", "3", "null", "text"] {
+                conditions.extend([format!("{operand} == {constant}"), format!("{operand} != {constant}")]);
+            }
+            conditions.extend([
+                operand.clone(),
+                format!("!{operand}"),
+                format!("{operand} && yes"),
+                format!("has(text.{field}) && {operand} in ['up', 'down']"),
+                format!("{operand} in ['down', 3, true]"),
+                format!("list.exists(x, x.{field} == {operand})"),
+                format!("list.all(x, default(x.{field}, 'up') == 'up')"),
+                format!("list.exists(x, default(x.{field}, false))"),
+                format!("list.exists(x, x.{field} in ['up'])"),
+            ]);
+        }
+    }
+    for condition in conditions {
+        let program = Program::compile(&condition, &mut Members).expect(&condition);
+        for steps in 0..70 {
+            let [plainly, of_values] = [true, false].map(|plainly| {
+                let budget = Budget::new(steps, 10_000);
+                let truth = if plainly {
+                    holds(&program, &MembersOf::<true>(&object), &budget)
+                } else {
+                    holds(&program, &MembersOf::<false>(&object), &budget)
+                };
+                match truth {
+                    Truth::Is(value) => format!("{value}"),
+                    Truth::Fault(fault) => format!("{fault:?}"),
+                    Truth::Other(value) => value.type_name().to_owned(),
+                }
+            });
+            assert_eq!(plainly, of_values, "{condition} in {steps} steps");
+        }
     }
 }
 

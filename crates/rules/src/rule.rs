@@ -368,10 +368,10 @@ impl Compiled {
         Some(verdict)
     }
 
-    fn says<'w>(
+    fn says<'w: 'e, 'e>(
         &self,
         branch: &'w Branch,
-        run: &Run<'_>,
+        run: &'e Run<'e>,
         asked: &Asked<'_>,
         keep: Keep<'w>,
         words: Option<&DraftWords>,
@@ -395,7 +395,7 @@ impl Compiled {
     }
 
     /// The verdict where no branch holds.
-    fn not_yet<'w>(&'w self, run: &Run<'_>, asked: &Asked<'_>, keep: Keep<'w>) -> Verdict {
+    fn not_yet<'w: 'e, 'e>(&'w self, run: &'e Run<'e>, asked: &Asked<'_>, keep: Keep<'w>) -> Verdict {
         let basis = asked.basis;
         let status = run.object.known(kstatus::Known::STATUS);
         let has_status = status.is_some_and(says_something);
@@ -463,7 +463,7 @@ impl Words {
     }
 
     /// Reason and message, as far as they are given and not empty.
-    fn render<'w>(&'w self, run: &Run<'_>) -> (Option<Cow<'w, str>>, Option<Cow<'w, str>>) {
+    fn render<'w: 'e, 'e>(&'w self, run: &'e Run<'e>) -> (Option<Cow<'w, str>>, Option<Cow<'w, str>>) {
         let scope = LazyCell::new(|| Scope::new(run, &self.paths));
         let filled = |text: String| Some(text).filter(|text| !text.is_empty());
         let line = |line: &'w Option<Line>| match line.as_ref()? {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use kstatus::{Basis, Confidence, CustomRule, Known, Object, Options, Profile, Verdict};
+use kstatus::{Basis, Confidence, CustomRule, Object, Options, Profile, Verdict};
 
 use crate::builtin;
 use crate::cel::scope::{Run, Scope};
@@ -284,7 +284,7 @@ impl RuleSet {
         let has_others = !self.user.rules.is_empty()
             || !self.crd.rules.is_empty()
             || self.has_learned.load(Ordering::Acquire)
-            || (self.annotations.is_some() && object.known(Known::ANNOTATIONS).is_some());
+            || (self.annotations.is_some() && Found::on(object).matters());
         if has_others || !self.builtin {
             return None;
         }

@@ -33,11 +33,6 @@ pub trait Data<'a>: Copy + fmt::Debug {
     /// The value does not match the schema.
     fn get(self, key: &str) -> Result<Option<Val<'a, Self>>>;
 
-    /// The bytes of a member that is a text, if they can be compared as they are; `None` if its value is needed.
-    fn plain_text(self, _key: &str) -> Option<&'a [u8]> {
-        None
-    }
-
     /// The keys of a map.
     fn keys(self) -> Vec<Text<'a>>;
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use kstatus::{Node, NodeKind};
 use serde_json::Value;
 use settled_cel::value::{Data, List, Map, Text};
-use settled_cel::{Budget, Fault};
+use settled_cel::{Budget, Fault, Plain};
 
 /// A value of an expression.
 pub(crate) type Val<'a> = settled_cel::value::Val<'a, Bytes<'a>>;
@@ -44,6 +44,16 @@ pub(crate) fn value(node: Node<'_>) -> Val<'_> {
     }
 }
 
+/// A field as conditions compare it.
+#[inline]
+pub(crate) fn plain(node: Option<Node<'_>>) -> Plain<'_> {
+    let Some(node) = node.filter(|node| !node.is_null()) else { return Plain::Absent };
+    if let Some(text) = node.plain() {
+        return Plain::Text(text);
+    }
+    node.as_bool().map_or(Plain::Other, Plain::Bool)
+}
+
 /// A text of the object, or made of it.
 pub(crate) fn text(text: Cow<'_, str>) -> Val<'_> {
     Val::Text(shared(text))
@@ -74,10 +84,6 @@ impl<'a> Data<'a> for Bytes<'a> {
 
     fn get(self, key: &str) -> Result<Option<Val<'a>>, Fault> {
         Ok(self.0.get(key).map(value))
-    }
-
-    fn plain_text(self, key: &str) -> Option<&'a [u8]> {
-        self.0.get(key)?.plain()
     }
 
     fn keys(self) -> Vec<Text<'a>> {

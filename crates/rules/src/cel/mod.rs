@@ -3,6 +3,7 @@
 pub(crate) mod bytes;
 pub(crate) mod conditions;
 pub(crate) mod limits;
+pub(crate) mod maps;
 pub(crate) mod paths;
 pub(crate) mod scope;
 pub(crate) mod shown;

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 
 use jiff::Timestamp;
 use kstatus::Object;
-use settled_cel::{Budget, Fault, Function, Place, Program, Truth};
+use settled_cel::{Budget, Fault, Function, Place, Plain, Program, Truth};
 
-use super::bytes::{Bytes, Val, value};
+use super::bytes::{Bytes, Val, plain, value};
 use super::conditions::Conditions;
 use super::limits;
+use super::maps::Maps;
 use super::paths::{Fields, Paths};
 use super::shown::Quoted;
 
@@ -27,6 +28,7 @@ pub(crate) struct Run<'e> {
     pub(crate) object: &'e Object<'e>,
     now: Timestamp,
     pub(crate) conditions: Conditions<'e>,
+    maps: Maps<'e>,
     budget: Budget,
     /// Values read by expressions, if requested.
     seen: Option<RefCell<Seen>>,
@@ -35,7 +37,7 @@ pub(crate) struct Run<'e> {
 impl<'e> Run<'e> {
     pub(crate) fn new(object: &'e Object<'e>, now: Timestamp) -> Self {
         let conditions = Conditions::of(object);
-        Self { object, now, conditions, budget: Budget::new(STEPS, ROOM), seen: None }
+        Self { object, now, conditions, maps: Maps::default(), budget: Budget::new(STEPS, ROOM), seen: None }
     }
 
     /// Creates one that records the values read by expressions.
@@ -114,25 +116,19 @@ impl<'e> settled_cel::Scope<'e> for Scope<'e> {
         self.fields.get(variable).map(|node| Ok(value(node)))
     }
 
-    fn is_text(&self, variable: u32, text: &str) -> Option<bool> {
+    fn plain(&self, variable: u32) -> Option<Plain<'e>> {
         if self.run.seen.is_some() {
             return None;
         }
-        self.fields.get(variable).filter(|node| node.is_string()).map(|node| node.is(text))
+        Some(plain(self.fields.get(variable)))
     }
 
-    fn plain_text(&self, variable: u32) -> Option<&'e [u8]> {
-        if self.run.seen.is_some() {
-            return None;
-        }
-        self.fields.get(variable)?.plain()
+    fn member(&self, map: Bytes<'e>, key: &str) -> Result<Option<Val<'e>>, Fault> {
+        Ok(self.run.maps.get(map.0, key).map(value))
     }
 
-    fn is_there(&self, variable: u32) -> Option<bool> {
-        if self.run.seen.is_some() {
-            return None;
-        }
-        Some(self.fields.get(variable).is_some())
+    fn plain_member(&self, map: Bytes<'e>, key: &str) -> Option<Plain<'e>> {
+        Some(plain(self.run.maps.get(map.0, key)))
     }
 
     fn holds(&self, function: Function, text: &str, budget: &Budget) -> Option<Result<bool, Fault>> {

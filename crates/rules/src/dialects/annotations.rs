@@ -96,6 +96,13 @@ impl<'a> Found<'a> {
     }
 }
 
+impl Found<'_> {
+    /// Whether an annotation makes a rule, or asks not to wait for the object.
+    pub(crate) fn matters(&self) -> bool {
+        self.ignored || self.texts.is_some()
+    }
+}
+
 /// The rule that annotations make, and what is wrong with them.
 #[derive(Debug, Default)]
 pub(crate) struct Annotated {
