@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::lexicon::{Role, WORDS};
 use super::vocabulary::{self, Sense};
-use crate::fields::Field;
+use crate::fields::{Field, Parent};
 use crate::node::{Key, Node, Shown};
 use crate::reason;
 use crate::text::text;
@@ -69,9 +69,14 @@ impl Word<'_> {
     /// The verdict that the word gives.
     pub(super) fn verdict(&self, context: &Context<'_, '_>, status: Status) -> Verdict {
         let detail = context.object.get(Field::StatusMessage).filter(|message| message.is_filled());
+        let detail = detail.or_else(|| if status == Status::Current { None } else { self.detail(context) });
         let (key, word) = (&*self.key.text(), &*self.text.as_str().unwrap_or_default());
         let message = match detail {
-            Some(detail) => text!("status.{key} is {word}: {}", Shown(detail)),
+            Some(detail) => match detail.plain().map(std::str::from_utf8) {
+                // Most texts have no escapes, and need not be measured.
+                Some(Ok(detail)) => ["status.", key, " is ", word, ": ", detail].concat(),
+                _ => text!("status.{key} is {word}: {}", Shown(detail)),
+            },
             None => ["status.", key, " is ", word].concat(),
         };
         let reason = match self.sense {
@@ -80,6 +85,28 @@ impl Word<'_> {
         };
         let verdict = Verdict::new(status, Basis::PhaseWord, reason, message);
         if status == Status::Failed { verdict.failure(FailureClass::Other, false) } else { verdict }
+    }
+
+    /// What stands beside the word in its map, or in the status, and says more.
+    fn detail<'a>(&self, context: &Context<'_, 'a>) -> Option<Node<'a>> {
+        let mut beside = Detail::default();
+        const KNOWN: u128 = Field::Phase.bit()
+            | Field::State.bit()
+            | Field::StatusWord.bit()
+            | Field::Health.bit()
+            | Field::StatusReason.bit()
+            | Field::StatusError.bit();
+        for (key, value) in context.object.members(Parent::Status, KNOWN) {
+            if value.is_string() {
+                beside.add(key, value);
+            } else if value.is_map() && key.bytes() == self.key.bytes() {
+                // `lastOperation: {state: Failed, description: …}`
+                if let Some(detail) = Detail::of(value).text() {
+                    return Some(detail);
+                }
+            }
+        }
+        beside.text().filter(|detail| detail.as_str() != self.text.as_str())
     }
 
     /// Whether it says what goes on, which a controller's summary does not contradict: `Upgrading`, and not `Pending`.
@@ -92,6 +119,53 @@ impl Word<'_> {
         const STOPPING: &[&str] =
             &["Deleting", "Draining", "ShuttingDown", "Stopping", "Suspending", "Terminating"];
         self.known.is_some_and(|known| STOPPING.contains(&known))
+    }
+}
+
+/// The text beside a word that says most.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Detail<'a>(Option<(usize, Node<'a>)>);
+
+/// Keys of such texts: the first that is there says most.
+const DETAILS: [&str; 6] = ["message", "failureMessage", "errorMessage", "error", "description", "reason"];
+
+/// A bit for each of their lengths: most keys need no comparison.
+const LENGTHS: u64 = {
+    let (mut lengths, mut at) = (0, 0);
+    while at < DETAILS.len() {
+        lengths |= 1 << DETAILS[at].len();
+        at += 1;
+    }
+    lengths
+};
+
+impl<'a> Detail<'a> {
+    /// Of the members of a map.
+    pub(super) fn of(map: Node<'a>) -> Self {
+        let mut detail = Self::default();
+        map.entries().for_each(|(key, value)| detail.add(key, value));
+        detail
+    }
+
+    /// A member of a map, if it is such a text.
+    #[inline]
+    fn add(&mut self, key: Key<'a>, value: Node<'a>) {
+        if key.plain_length().is_none_or(|length| length < 64 && LENGTHS & (1 << length) != 0) {
+            self.add_named(key, value);
+        }
+    }
+
+    fn add_named(&mut self, key: Key<'a>, value: Node<'a>) {
+        let Some(rank) = DETAILS.iter().position(|known| key.is(known)) else { return };
+        let says_something = value.is_filled() && !value.is("None") && !value.is("none");
+        // Of two members with one key the last counts.
+        if says_something && self.0.is_none_or(|(known, _)| rank <= known) {
+            self.0 = Some((rank, value));
+        }
+    }
+
+    pub(super) fn text(self) -> Option<Node<'a>> {
+        self.0.map(|(_, text)| text)
     }
 }
 

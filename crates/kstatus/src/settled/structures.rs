@@ -7,7 +7,7 @@ use std::fmt;
 use super::context::{Condition, Context, Truth, whole_number};
 use super::lexicon::Role;
 use super::meanings::{self, Report};
-use super::phases::{Phases, sense_of, summary};
+use super::phases::{Detail, Phases, sense_of, summary};
 use super::vocabulary::{Phrase, Sense};
 use crate::fields::{Field, Parent};
 use crate::node::{Key, Node, Shown};
@@ -87,12 +87,13 @@ enum Reported<'a> {
     By(Condition<'a>),
 }
 
+/// What comes behind the name of the part.
 impl fmt::Display for Reported<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Word(word) => Shown(*word).fmt(f),
-            Self::Says(text) => f.write_str(text),
-            Self::By(condition) => condition.describe().fmt(f),
+            Self::Word(word) => write!(f, " is {}", Shown(*word)),
+            Self::Says(text) => write!(f, " is {text}"),
+            Self::By(condition) => write!(f, ": {}", condition.describe()),
         }
     }
 }
@@ -101,6 +102,8 @@ impl fmt::Display for Reported<'_> {
 struct Member<'a> {
     sense: Sense,
     reported: Reported<'a>,
+    /// The member, as it is written.
+    part: Node<'a>,
     /// The field that holds the members.
     key: Key<'a>,
     name: Option<Cow<'a, str>>,
@@ -174,7 +177,7 @@ impl<'a> Structures<'a> {
                     if has_states { part.report(context) } else { part.conditions_report(context) };
                 if let Some((sense, reported)) = reported {
                     let name = part.name.and_then(Node::as_str).filter(|name| !name.is_empty());
-                    self.add_member(Member { sense, reported, key, name });
+                    self.add_member(Member { sense, reported, part: element, key, name });
                 }
             }
             return;
@@ -183,13 +186,13 @@ impl<'a> Structures<'a> {
         if has_states && part.word().is_none() && part.conditions.is_none() {
             for (name, member) in value.members() {
                 if let Some((sense, reported)) = Part::of(member).report(context) {
-                    self.add_member(Member { sense, reported, key, name: Some(name) });
+                    self.add_member(Member { sense, reported, part: member, key, name: Some(name) });
                 }
             }
         } else if is_of_now {
             // `jobStatus: {state: FAILING}`, `conditionStatus: {conditions: []}`
             if let Some((sense, reported)) = part.conditions_report(context) {
-                self.add_member(Member { sense, reported, key, name: None });
+                self.add_member(Member { sense, reported, part: value, key, name: None });
             } else if let Some(text) = part.word() {
                 self.has_strange_word |= !self.words.add(key, text, kind);
             }
@@ -407,9 +410,23 @@ fn capitalized(before: &str, key: &str) -> String {
 impl Member<'_> {
     fn verdict(&self, status: Status) -> Verdict {
         let (key, reported) = (self.key.text(), &self.reported);
-        let message = match &self.name {
-            Some(name) => text!("status.{key}: {name} is {reported}"),
-            None => text!("status.{key}: one is {reported}"),
+        let is_said = matches!(reported, Reported::By(_));
+        let name = match &self.name {
+            Some(name) => Some(Cow::Borrowed(&**name)),
+            None => ["clusterName", "hostname", "nodeName", "podName"]
+                .iter()
+                .find_map(|name| self.part.get(name).filter(|name| name.is_filled())?.as_str()),
+        };
+        let detail = match self.sense {
+            Sense::Wrong | Sense::Working if !is_said => Detail::of(self.part).text(),
+            _ => None,
+        };
+        let message = match (name, detail) {
+            (Some(name), Some(detail)) => text!("status.{key}: {name}{reported}: {}", Shown(detail)),
+            (Some(name), None) => text!("status.{key}: {name}{reported}"),
+            (None, Some(detail)) => text!("status.{key}: one{reported}: {}", Shown(detail)),
+            (None, None) if is_said => text!("status.{key}{reported}"),
+            (None, None) => text!("status.{key}: one{reported}"),
         };
         let reason = match self.sense {
             Sense::Wrong => "MemberFailed",
