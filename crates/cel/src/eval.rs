@@ -287,8 +287,8 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         Err(Fault::Absent(found.place))
     }
 
-    /// What an operand is, if that can be told without its value: a constant, a variable, a field of a local variable, or of these the
-    /// first that is there.
+    /// What an operand is, if that can be told without its value: a variable, a field of a local variable, or a constant in place of one
+    /// that is absent.
     #[inline]
     pub(crate) fn plain(&self, id: OpId) -> Option<Found<'a>> {
         match self.program.op(id) {

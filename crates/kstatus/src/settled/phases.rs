@@ -89,24 +89,19 @@ impl Word<'_> {
 
     /// What stands beside the word in its map, or in the status, and says more.
     fn detail<'a>(&self, context: &Context<'_, 'a>) -> Option<Node<'a>> {
-        let mut beside = Detail::default();
-        const KNOWN: u128 = Field::Phase.bit()
-            | Field::State.bit()
-            | Field::StatusWord.bit()
-            | Field::Health.bit()
-            | Field::StatusReason.bit()
-            | Field::StatusError.bit();
-        for (key, value) in context.object.members(Parent::Status, KNOWN) {
-            if value.is_string() {
-                beside.add(key, value);
-            } else if value.is_map() && key.bytes() == self.key.bytes() {
-                // `lastOperation: {state: Failed, description: …}`
-                if let Some(detail) = Detail::of(value).text() {
-                    return Some(detail);
-                }
+        let key = self.key.bytes();
+        let own = Parent::Status.field(&key).map_or(0, Field::bit);
+        let (mut beside, mut holder) = (Detail::default(), None);
+        let fields = own | Field::StatusReason.bit() | Field::StatusError.bit();
+        for (name, value) in context.object.members(Parent::Status, fields) {
+            beside.add(name, value);
+            if name.bytes() == key {
+                holder = Some(value);
             }
         }
-        beside.text().filter(|detail| detail.as_str() != self.text.as_str())
+        // `lastOperation: {state: Failed, description: …}`
+        let inside = holder.filter(|holder| holder.is_map()).and_then(|holder| Detail::of(holder).text());
+        inside.or_else(|| beside.text().filter(|detail| detail.as_str() != self.text.as_str()))
     }
 
     /// Whether it says what goes on, which a controller's summary does not contradict: `Upgrading`, and not `Pending`.
@@ -122,9 +117,9 @@ impl Word<'_> {
     }
 }
 
-/// The text beside a word that says most.
+/// The texts beside a word that say more than it. Of two members with one key the last counts.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Detail<'a>(Option<(usize, Node<'a>)>);
+pub(super) struct Detail<'a>([Option<Node<'a>>; DETAILS.len()]);
 
 /// Keys of such texts: the first that is there says most.
 const DETAILS: [&str; 6] = ["message", "failureMessage", "errorMessage", "error", "description", "reason"];
@@ -147,25 +142,20 @@ impl<'a> Detail<'a> {
         detail
     }
 
-    /// A member of a map, if it is such a text.
+    /// A member of a map, if it may be such a text.
     #[inline]
     fn add(&mut self, key: Key<'a>, value: Node<'a>) {
-        if key.plain_length().is_none_or(|length| length < 64 && LENGTHS & (1 << length) != 0) {
-            self.add_named(key, value);
-        }
-    }
-
-    fn add_named(&mut self, key: Key<'a>, value: Node<'a>) {
-        let Some(rank) = DETAILS.iter().position(|known| key.is(known)) else { return };
-        let says_something = value.is_filled() && !value.is("None") && !value.is("none");
-        // Of two members with one key the last counts.
-        if says_something && self.0.is_none_or(|(known, _)| rank <= known) {
-            self.0 = Some((rank, value));
+        if key.plain_length().is_none_or(|length| length < 64 && LENGTHS & (1 << length) != 0)
+            && let Some(rank) = DETAILS.iter().position(|known| key.is(known))
+            && let Some(slot) = self.0.get_mut(rank)
+        {
+            *slot = Some(value);
         }
     }
 
     pub(super) fn text(self) -> Option<Node<'a>> {
-        self.0.map(|(_, text)| text)
+        let says_something = |text: &Node<'_>| text.is_filled() && !text.is("None") && !text.is("none");
+        self.0.into_iter().flatten().find(says_something)
     }
 }
 

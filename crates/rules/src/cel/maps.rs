@@ -1,6 +1,7 @@
 //! Maps that expressions have looked into: each is read once, however often the elements of a list are asked again.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use kstatus::{Key, Node};
 
@@ -15,8 +16,8 @@ pub(crate) struct Maps<'e>(RefCell<Read<'e>>);
 
 #[derive(Debug, Default)]
 struct Read<'e> {
-    /// Where each lies, and the end of its members.
-    maps: Vec<(*const u8, usize)>,
+    /// Where each begins, and which members are its own; none if it has too many.
+    maps: Vec<(*const u8, Option<Range<usize>>)>,
     members: Vec<(Key<'e>, Node<'e>)>,
 }
 
@@ -25,31 +26,29 @@ impl<'e> Maps<'e> {
     pub(crate) fn get(&self, map: Node<'e>, key: &str) -> Option<Node<'e>> {
         let Node::Text(text) = map else { return map.get(key) };
         let mut read = self.0.borrow_mut();
-        let known = read.maps.iter().position(|(place, _)| *place == text.as_ptr());
-        let Some(known) = known.or_else(|| read.read(map, text.as_ptr())) else { return map.get(key) };
-        let start = known.checked_sub(1).and_then(|before| read.maps.get(before)).map_or(0, |(_, end)| *end);
-        let (_, end) = read.maps.get(known)?;
+        let known = read.maps.iter().find(|(begin, _)| *begin == text.as_ptr());
+        let known = match known {
+            Some((_, members)) => members.clone(),
+            None if read.maps.len() < MAPS => read.read(map, text.as_ptr()),
+            None => None,
+        };
+        let Some(members) = known else { return map.get(key) };
         // Of two members with one key the last counts.
-        read.members.get(start..*end)?.iter().rfind(|(known, _)| known.is(key)).map(|(_, value)| *value)
+        read.members.get(members)?.iter().rfind(|(known, _)| known.is(key)).map(|(_, value)| *value)
     }
 }
 
 impl<'e> Read<'e> {
-    /// Reads a map, if it can be remembered.
-    fn read(&mut self, map: Node<'e>, place: *const u8) -> Option<usize> {
-        if self.maps.len() >= MAPS {
-            return None;
-        }
+    fn read(&mut self, map: Node<'e>, begin: *const u8) -> Option<Range<usize>> {
         let start = self.members.len();
-        for member in map.entries() {
-            if self.members.len() >= start + MEMBERS {
-                self.members.truncate(start);
-                return None;
-            }
-            self.members.push(member);
+        self.members.extend(map.entries().take(MEMBERS + 1));
+        let mut members = Some(start..self.members.len());
+        if self.members.len() > start + MEMBERS {
+            self.members.truncate(start);
+            members = None;
         }
-        self.maps.push((place, self.members.len()));
-        Some(self.maps.len() - 1)
+        self.maps.push((begin, members.clone()));
+        members
     }
 }
 
