@@ -33,16 +33,16 @@ pub fn run<'a, S: Scope<'a>>(program: &'a Program, scope: &S, budget: &Budget) -
     Run::new(program, scope, budget).eval(program.root)
 }
 
-/// What an operand is, and the steps to find it out.
+/// An operand inspected in place, and the steps that its evaluation would take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found<'a> {
     plain: Plain<'a>,
     steps: u64,
-    /// Where it is, for what is absent.
+    /// For the fault if it is absent.
     place: Place,
 }
 
-/// Steps of a text, as a value has them.
+/// Steps of reading a string, as of [`Val::steps`].
 fn long(text: &[u8]) -> u64 {
     text.len() as u64 / 256
 }
@@ -265,7 +265,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         a.equals(&b, self.budget)
     }
 
-    /// The comparison of a field with a constant, if it can be done without the field's value.
+    /// Compares an operand with a constant in place; `None` if it must be evaluated.
     fn is_plainly(&self, a: OpId, b: OpId) -> Option<Result<bool>> {
         let Op::Const(wanted) = self.program.op(b) else { return None };
         let found = self.plain(a)?;
@@ -281,14 +281,13 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         Some(self.budget.step(found.steps + steps).map(|()| is_equal))
     }
 
-    /// The steps to what is absent, and then that it is.
+    /// Fault of an absent operand, after its steps.
     fn absent<T>(&self, found: Found<'_>) -> Result<T> {
         self.budget.step(found.steps)?;
         Err(Fault::Absent(found.place))
     }
 
-    /// What an operand is, if that can be told without its value: a variable, a field of a local variable, or a constant in place of one
-    /// that is absent.
+    /// Inspects an operand in place: a field, or `default` of a field and a constant. `None` if it must be evaluated.
     #[inline]
     pub(crate) fn plain(&self, id: OpId) -> Option<Found<'a>> {
         match self.program.op(id) {
@@ -331,7 +330,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         }
     }
 
-    /// Whether an operand is true, if that can be told without its value.
+    /// Tests a boolean operand in place; `None` if it must be evaluated.
     pub(crate) fn is_true(&self, id: OpId) -> Option<Result<bool>> {
         let found = self.plain(id)?;
         match found.plain {
@@ -341,7 +340,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         }
     }
 
-    /// Whether a field is one of a list of constants, if it can be told without the field's value.
+    /// Tests in place whether an operand is in a list of constants; `None` if it must be evaluated.
     pub(crate) fn is_among(&self, among: &Among) -> Option<Result<bool>> {
         let keys = among.keys.as_ref()?;
         let found = self.plain(among.value)?;

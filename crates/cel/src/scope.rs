@@ -8,16 +8,16 @@ use crate::value::{Data, Typed, Val};
 /// An argument, possibly an error.
 pub type Arg<'a, D> = Result<Val<'a, D>>;
 
-/// A field as conditions compare it, without a value that is made for it.
+/// A field inspected in place, without building a [`Val`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plain<'a> {
-    /// It is not there, or null.
+    /// Missing, or null.
     Absent,
-    /// True or false.
+    /// A boolean.
     Bool(bool),
-    /// A text whose bytes can be compared as they are.
+    /// A string without escapes.
     Text(&'a [u8]),
-    /// It is there; only its value says more.
+    /// Any other value, which must be evaluated.
     Other,
 }
 
@@ -29,7 +29,7 @@ pub trait Scope<'a> {
     /// Value of a variable; `None` if absent.
     fn variable(&self, variable: u32) -> Option<Result<Val<'a, Self::Data>>>;
 
-    /// What a variable is, if that can be told without its value.
+    /// Inspects a variable in place; `None` if it must be evaluated.
     fn plain(&self, _variable: u32) -> Option<Plain<'a>> {
         None
     }
@@ -42,7 +42,7 @@ pub trait Scope<'a> {
         map.get(key)
     }
 
-    /// What a member of a map is, if that can be told without its value.
+    /// Inspects a member of a map in place; `None` if it must be evaluated.
     fn plain_member(&self, _map: Self::Data, _key: &str) -> Option<Plain<'a>> {
         None
     }

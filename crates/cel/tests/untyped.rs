@@ -239,7 +239,7 @@ impl Names for Members {
     }
 }
 
-/// Tells what a member is without its value, if `PLAINLY`.
+/// Inspects members in place if `PLAINLY`, and evaluates all of them otherwise.
 struct MembersOf<'a, const PLAINLY: bool>(&'a Value);
 
 impl<'a, const PLAINLY: bool> MembersOf<'a, PLAINLY> {
@@ -273,9 +273,9 @@ impl<'a, const PLAINLY: bool> Scope<'a> for MembersOf<'a, PLAINLY> {
     }
 }
 
-/// What can be told without values is what the values say, in as many steps.
+/// Operands inspected in place give the results of evaluated ones, in the same number of steps.
 #[test]
-fn what_is_told_plainly_is_what_the_values_say() {
+fn operands_inspected_in_place_are_equal_to_evaluated_ones() {
     let object = json!({
         "text": "up", "empty": "", "yes": true, "no": false, "nothing": null, "number": 3,
         "list": [{"text": "up", "yes": true, "number": 1}, {"nothing": null, "no": false}],

@@ -87,7 +87,7 @@ impl Word<'_> {
         if status == Status::Failed { verdict.failure(FailureClass::Other, false) } else { verdict }
     }
 
-    /// What stands beside the word in its map, or in the status, and says more.
+    /// The message, error or reason beside the word: in the word's own map, or else in the status.
     fn detail<'a>(&self, context: &Context<'_, 'a>) -> Option<Node<'a>> {
         let key = self.key.bytes();
         let own = Parent::Status.field(&key).map_or(0, Field::bit);
@@ -100,8 +100,9 @@ impl Word<'_> {
             }
         }
         // `lastOperation: {state: Failed, description: …}`
-        let inside = holder.filter(|holder| holder.is_map()).and_then(|holder| Detail::of(holder).text());
-        inside.or_else(|| beside.text().filter(|detail| detail.as_str() != self.text.as_str()))
+        let inside =
+            holder.filter(|holder| holder.is_map()).and_then(|holder| Detail::of(holder).text(self.text));
+        inside.or_else(|| beside.text(self.text))
     }
 
     /// Whether it says what goes on, which a controller's summary does not contradict: `Upgrading`, and not `Pending`.
@@ -117,46 +118,39 @@ impl Word<'_> {
     }
 }
 
-/// The texts beside a word that say more than it. Of two members with one key the last counts.
+/// Messages, errors and reasons in a map. Of two members with one key the last counts.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Detail<'a>([Option<Node<'a>>; DETAILS.len()]);
 
-/// Keys of such texts: the first that is there says most.
-const DETAILS: [&str; 6] = ["message", "failureMessage", "errorMessage", "error", "description", "reason"];
-
-/// A bit for each of their lengths: most keys need no comparison.
-const LENGTHS: u64 = {
-    let (mut lengths, mut at) = (0, 0);
-    while at < DETAILS.len() {
-        lengths |= 1 << DETAILS[at].len();
-        at += 1;
-    }
-    lengths
-};
+/// Their keys, in order of precedence.
+const DETAILS: [&str; 7] =
+    ["message", "failureMessage", "errorMessage", "error", "description", "failureReason", "reason"];
 
 impl<'a> Detail<'a> {
-    /// Of the members of a map.
     pub(super) fn of(map: Node<'a>) -> Self {
         let mut detail = Self::default();
         map.entries().for_each(|(key, value)| detail.add(key, value));
         detail
     }
 
-    /// A member of a map, if it may be such a text.
-    #[inline]
     fn add(&mut self, key: Key<'a>, value: Node<'a>) {
-        if key.plain_length().is_none_or(|length| length < 64 && LENGTHS & (1 << length) != 0)
-            && let Some(rank) = DETAILS.iter().position(|known| key.is(known))
+        if let Some(rank) = DETAILS.iter().position(|known| key.is(known))
             && let Some(slot) = self.0.get_mut(rank)
         {
             *slot = Some(value);
         }
     }
 
-    pub(super) fn text(self) -> Option<Node<'a>> {
-        let says_something = |text: &Node<'_>| text.is_filled() && !text.is("None") && !text.is("none");
-        self.0.into_iter().flatten().find(says_something)
+    /// The first that is not empty and does not repeat the word.
+    pub(super) fn text(self, word: Node<'_>) -> Option<Node<'a>> {
+        let repeats = |text: Node<'_>| text.as_str() == word.as_str();
+        self.0.into_iter().flatten().find(|text| is_text(*text) && !repeats(*text))
     }
+}
+
+/// Whether a message or an error is given: some controllers write `None` where there is none.
+pub(super) fn is_text(node: Node<'_>) -> bool {
+    node.is_filled() && !node.is("None") && !node.is("none")
 }
 
 /// A word, or that of a map: `health: {status: Healthy}`, as Argo CD and others write it.

@@ -7,7 +7,7 @@ use std::fmt;
 use super::context::{Condition, Context, Truth, whole_number};
 use super::lexicon::Role;
 use super::meanings::{self, Report};
-use super::phases::{Detail, Phases, sense_of, summary};
+use super::phases::{Detail, Phases, is_text, sense_of, summary};
 use super::vocabulary::{Phrase, Sense};
 use crate::fields::{Field, Parent};
 use crate::node::{Key, Node, Shown};
@@ -87,7 +87,7 @@ enum Reported<'a> {
     By(Condition<'a>),
 }
 
-/// What comes behind the name of the part.
+/// The predicate of a message whose subject is the part.
 impl fmt::Display for Reported<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -132,8 +132,7 @@ impl<'a> Structures<'a> {
             // The message says more than the reason.
             b"failureReason" if self.failure.is_some() => {}
             b"failureMessage" | b"failureReason" => self.failure = Some(value),
-            b"error" | b"errorMessage" if value.is("None") || value.is("none") => {}
-            b"error" | b"errorMessage" => {
+            b"error" | b"errorMessage" if is_text(value) => {
                 self.error.get_or_insert(value);
             }
             b"ready" => self.ratio = Some(value),
@@ -410,23 +409,25 @@ fn capitalized(before: &str, key: &str) -> String {
 impl Member<'_> {
     fn verdict(&self, status: Status) -> Verdict {
         let (key, reported) = (self.key.text(), &self.reported);
-        let is_said = matches!(reported, Reported::By(_));
-        let name = match &self.name {
-            Some(name) => Some(Cow::Borrowed(&**name)),
-            None => ["clusterName", "hostname", "nodeName", "podName"]
-                .iter()
-                .find_map(|name| self.part.get(name).filter(|name| name.is_filled())?.as_str()),
+        let name = self.name.as_deref().map(Cow::Borrowed).or_else(|| {
+            let names = ["clusterName", "hostname", "nodeName", "podName"].iter();
+            names.filter_map(|name| self.part.get(name).filter(|name| name.is_filled())?.as_str()).next()
+        });
+        let (colon, name) = match (name, reported) {
+            (Some(name), _) => (": ", name),
+            (None, Reported::By(_)) => ("", "".into()),
+            (None, _) => (": ", "one".into()),
         };
-        let detail = match self.sense {
-            Sense::Wrong | Sense::Working if !is_said => Detail::of(self.part).text(),
+        let detail = match (self.sense, reported) {
+            (Sense::Wrong | Sense::Working, Reported::Word(word)) => Detail::of(self.part).text(*word),
+            (Sense::Wrong | Sense::Working, Reported::Says(_)) => {
+                Detail::of(self.part).text(Node::Text(b"null"))
+            }
             _ => None,
         };
-        let message = match (name, detail) {
-            (Some(name), Some(detail)) => text!("status.{key}: {name}{reported}: {}", Shown(detail)),
-            (Some(name), None) => text!("status.{key}: {name}{reported}"),
-            (None, Some(detail)) => text!("status.{key}: one{reported}: {}", Shown(detail)),
-            (None, None) if is_said => text!("status.{key}{reported}"),
-            (None, None) => text!("status.{key}: one{reported}"),
+        let message = match detail {
+            Some(detail) => text!("status.{key}{colon}{name}{reported}: {}", Shown(detail)),
+            None => text!("status.{key}{colon}{name}{reported}"),
         };
         let reason = match self.sense {
             Sense::Wrong => "MemberFailed",

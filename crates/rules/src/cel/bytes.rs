@@ -44,7 +44,7 @@ pub(crate) fn value(node: Node<'_>) -> Val<'_> {
     }
 }
 
-/// A field as conditions compare it.
+/// Inspects a field in place.
 #[inline]
 pub(crate) fn plain(node: Option<Node<'_>>) -> Plain<'_> {
     let Some(node) = node.filter(|node| !node.is_null()) else { return Plain::Absent };

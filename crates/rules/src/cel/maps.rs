@@ -1,22 +1,22 @@
-//! Maps that expressions have looked into: each is read once, however often the elements of a list are asked again.
+//! Cache of the members of maps that expressions have read, so that a list is not parsed again for each branch of a rule.
 
 use std::cell::RefCell;
 use std::ops::Range;
 
 use kstatus::{Key, Node};
 
-/// Members of more maps than these are not remembered.
+/// Maximum number of cached maps.
 const MAPS: usize = 16;
-/// Nor are the members of a map that has more.
+/// Maximum number of members of a cached map.
 const MEMBERS: usize = 16;
 
-/// The maps of an object that have been read.
+/// Cache for one evaluation.
 #[derive(Debug, Default)]
 pub(crate) struct Maps<'e>(RefCell<Read<'e>>);
 
 #[derive(Debug, Default)]
 struct Read<'e> {
-    /// Where each begins, and which members are its own; none if it has too many.
+    /// For each map its address and the range of its members; `None` if it has too many to be cached.
     maps: Vec<(*const u8, Option<Range<usize>>)>,
     members: Vec<(Key<'e>, Node<'e>)>,
 }
@@ -58,7 +58,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is asked, in any order.
+        /// Lookups in any order, also beyond the limits of the cache.
         #[test]
         fn members_are_those_of_the_map(
             maps in prop::collection::vec(prop::collection::vec(("[ab]{0,3}", 0..9), 0..20), 1..24),
@@ -86,7 +86,6 @@ mod tests {
 
     /// A key as JSON writes it, or with an escape.
     fn key_literal(key: &str) -> String {
-        let key: String = key.chars().filter(|c| matches!(c, 'a' | 'b')).collect();
         if key.len() == 3 { format!("\"{}\"", key.replace('a', "\\u0061")) } else { format!("\"{key}\"") }
     }
 }
