@@ -70,6 +70,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         // Measured child processes.
         [reflector::CHILD, rest @ ..] => reflector::child(rest),
         [callgrind::CHILD, rest @ ..] => callgrind::child(rest),
+        [rules::CHILD] => rules::child(),
         _ => Err(format!("no such benchmark: {}; `cargo xtask help` lists them", words.join(" ")).into()),
     }
 }
