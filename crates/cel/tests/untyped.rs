@@ -202,6 +202,11 @@ fn conditions_are_what_their_values_are() {
         "it.a.b.exists(x, x.c == 'x' || x == 2)",
         "!it.a.b.all(x, !(x == 2))",
         "it.t.startsWith('te') && it.t.matches('xt$')",
+        // An optional member of what is absent is an empty optional, and not absent.
+        "it.z.?y",
+        "it.z.?y == optional.none()",
+        "it.z.y.?x.hasValue() || it.yes",
+        "it.a.?b.hasValue() && !it.a.?z.y.hasValue()",
     ] {
         let program = Program::compile(expression, &mut Root).expect(expression);
         for steps in 0..100 {
