@@ -1,4 +1,4 @@
-//! Benchmark of rules: evaluation of a compiled rule, startup time of the pack, and the same rules in Lua.
+//! Benchmark of rules: first verdicts, evaluation of a compiled rule, startup time of the pack, and the same rules in Lua.
 
 use std::collections::HashSet;
 use std::hint::black_box;
@@ -146,7 +146,7 @@ fn objects() -> Outcome<(&'static str, Vec<Sample>)> {
     Ok(("of the pack's cases", objects))
 }
 
-/// The first verdict of each kind, which loads and compiles its rule. A process has only one of each.
+/// The first verdict of each kind, which loads and compiles its rule. Rules stay compiled, so each repetition is a process of its own.
 fn first_verdicts(page: &mut Page, smoke: bool) -> Outcome<bool> {
     let processes = if smoke { 1 } else { 9 };
     page.line(&format!(

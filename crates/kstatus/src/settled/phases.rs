@@ -100,9 +100,10 @@ impl Word<'_> {
             }
         }
         // `lastOperation: {state: Failed, description: …}`
-        let inside =
-            holder.filter(|holder| holder.is_map()).and_then(|holder| Detail::of(holder).text(self.text));
-        inside.or_else(|| beside.text(self.text))
+        let inside = holder
+            .filter(|holder| holder.is_map())
+            .and_then(|holder| Detail::of(holder).text(Some(self.text)));
+        inside.or_else(|| beside.text(Some(self.text)))
     }
 
     /// Whether it says what goes on, which a controller's summary does not contradict: `Upgrading`, and not `Pending`.
@@ -141,9 +142,9 @@ impl<'a> Detail<'a> {
         }
     }
 
-    /// The first that is not empty and does not repeat the word.
-    pub(super) fn text(self, word: Node<'_>) -> Option<Node<'a>> {
-        let repeats = |text: Node<'_>| text.as_str() == word.as_str();
+    /// The first that is not empty and does not repeat the word, where there is one.
+    pub(super) fn text(self, word: Option<Node<'_>>) -> Option<Node<'a>> {
+        let repeats = |text: Node<'_>| word.is_some_and(|word| text.as_str() == word.as_str());
         self.0.into_iter().flatten().find(|text| is_text(*text) && !repeats(*text))
     }
 }

@@ -419,10 +419,8 @@ impl Member<'_> {
             (None, _) => (": ", "one".into()),
         };
         let detail = match (self.sense, reported) {
-            (Sense::Wrong | Sense::Working, Reported::Word(word)) => Detail::of(self.part).text(*word),
-            (Sense::Wrong | Sense::Working, Reported::Says(_)) => {
-                Detail::of(self.part).text(Node::Text(b"null"))
-            }
+            (Sense::Wrong | Sense::Working, Reported::Word(word)) => Detail::of(self.part).text(Some(*word)),
+            (Sense::Wrong | Sense::Working, Reported::Says(_)) => Detail::of(self.part).text(None),
             _ => None,
         };
         let message = match detail {
