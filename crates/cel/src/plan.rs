@@ -137,6 +137,10 @@ impl Keys {
         Some(Self { texts, others })
     }
 
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(|text| &**text)
+    }
+
     /// As [`contain`](Self::contain), of the bytes of a text. Lists are short: most of their texts have another length.
     pub(crate) fn contain_text(&self, text: &[u8]) -> bool {
         self.texts.iter().any(|known| known.as_bytes() == text)

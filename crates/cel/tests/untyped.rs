@@ -1,9 +1,12 @@
 //! Expressions over data without types: what is missing is absent, steps are limited, and functions are the same.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use settled_cel::value::{Data, List, Map, Text, Val};
 use settled_cel::{
-    Budget, CompileError, Fault, Function, Names, Plain, Program, Result, Scope, Truth, holds, run,
+    Budget, CompileError, Fault, Function, Literal, Names, Plain, Program, Requirements, Result, Scope,
+    Subject, Truth, holds, run,
 };
 
 /// JSON without a schema.
@@ -278,13 +281,15 @@ impl<'a, const PLAINLY: bool> Scope<'a> for MembersOf<'a, PLAINLY> {
     }
 }
 
-/// Operands inspected in place give the results of evaluated ones, in the same number of steps.
-#[test]
-fn operands_inspected_in_place_are_equal_to_evaluated_ones() {
-    let object = json!({
+fn members() -> Value {
+    json!({
         "text": "up", "empty": "", "yes": true, "no": false, "nothing": null, "number": 3,
         "list": [{"text": "up", "yes": true, "number": 1}, {"nothing": null, "no": false}],
-    });
+    })
+}
+
+/// Conditions on each of the members, and on none.
+fn conditions_on_members() -> Vec<String> {
     let fields = ["text", "empty", "yes", "no", "nothing", "number", "list", "absent"];
     let mut conditions = Vec::new();
     for field in fields {
@@ -307,7 +312,14 @@ fn operands_inspected_in_place_are_equal_to_evaluated_ones() {
             ]);
         }
     }
-    for condition in conditions {
+    conditions
+}
+
+/// Operands inspected in place give the results of evaluated ones, in the same number of steps.
+#[test]
+fn operands_inspected_in_place_are_equal_to_evaluated_ones() {
+    let object = members();
+    for condition in conditions_on_members() {
         let program = Program::compile(&condition, &mut Members).expect(&condition);
         for steps in 0..70 {
             let [plainly, of_values] = [true, false].map(|plainly| {
@@ -326,6 +338,121 @@ fn operands_inspected_in_place_are_equal_to_evaluated_ones() {
             assert_eq!(plainly, of_values, "{condition} in {steps} steps");
         }
     }
+}
+
+/// What the requirements of a condition say of it; `None` if it must be evaluated.
+fn decided(program: &Program, object: &Value) -> Option<bool> {
+    let Requirements { clauses, is_exact, .. } = Requirements::of(program);
+    let holds = |literal: &Literal<'_>| match literal.subject {
+        Subject::Variable(variable) => literal.holds(MembersOf::<true>(object).plain(variable)?),
+        Subject::Call(..) => None,
+    };
+    if clauses.iter().any(|clause| clause.iter().all(|literal| holds(literal) == Some(false))) {
+        return Some(false);
+    }
+    let is_true = clauses.iter().all(|clause| clause.iter().any(|literal| holds(literal) == Some(true)));
+    (is_exact && is_true).then_some(true)
+}
+
+#[test]
+fn most_conditions_are_decided_by_their_requirements() {
+    let object = members();
+    for (condition, wanted) in [
+        ("text == 'up'", Some(true)),
+        ("text == 'down'", Some(false)),
+        ("absent == 'up'", Some(false)),
+        ("number == 'up'", None),
+        ("no != 'up'", None),
+        ("text != 'up'", Some(false)),
+        ("text != 'down'", Some(true)),
+        ("absent != 'up'", Some(false)),
+        ("default(absent, 'up') == 'up'", Some(true)),
+        ("default(absent, 'x') != 'up'", Some(true)),
+        ("default(absent, 1) == 'up'", None),
+        ("default(absent, text) == 'up'", None),
+        ("text in ['up', 'down']", Some(true)),
+        ("text in ['down', 3]", Some(false)),
+        ("!(text in ['up'])", Some(false)),
+        ("yes", Some(true)),
+        ("no", Some(false)),
+        ("!no", Some(true)),
+        ("!absent", Some(false)),
+        ("text", None),
+        ("!text", None),
+        ("default(absent, true)", Some(true)),
+        ("default(no, true)", Some(false)),
+        ("has(text.yes)", Some(true)),
+        ("has(text.absent)", Some(false)),
+        ("!has(text.nothing)", Some(true)),
+        ("yes == true", Some(true)),
+        ("no == false", Some(true)),
+        ("yes != true", Some(false)),
+        ("absent == false", Some(false)),
+        ("text == true", None),
+        ("default(absent, false) == false", Some(true)),
+        ("default(absent, 1) != false", Some(true)),
+        ("yes && text == 'up'", Some(true)),
+        ("yes && text == 'down'", Some(false)),
+        ("no || text == 'up'", Some(true)),
+        ("no || absent == 'up'", Some(false)),
+        ("!(yes && text == 'up')", Some(false)),
+        ("!(text == 'x' || absent == 'up')", Some(false)),
+        // What stands on the left may be no condition.
+        ("!(no || absent == 'up')", None),
+        ("(yes && text == 'up') || (no && text == 'down')", Some(true)),
+        ("true", Some(true)),
+        ("false || no", Some(false)),
+        // Of any other operation, the operand that is read first has to be present.
+        ("size(list) > 0", None),
+        ("size(absent) > 0", Some(false)),
+        ("absent.exists(x, true)", Some(false)),
+        ("'x' in absent", Some(false)),
+        ("number > absent", None),
+        ("absent.x.y == 3", Some(false)),
+        ("default(absent, 0) == 3", None),
+        ("absent.?x.hasValue()", None),
+        ("(yes ? absent : absent) == 'up'", None),
+        // What is false absorbs an error, what is absent does not.
+        ("number && text == 'down'", Some(false)),
+        ("number && absent == 'up'", None),
+        ("absent == 'up' && number", Some(false)),
+        ("!(number || absent == 'up')", None),
+        ("number || absent == 'up'", None),
+    ] {
+        let program = Program::compile(condition, &mut Members).expect(condition);
+        assert_eq!(decided(&program, &object), wanted, "{condition}");
+    }
+}
+
+#[test]
+fn requirements_decide_as_an_evaluation_does() {
+    let object = members();
+    let conditions = conditions_on_members();
+    let mut counts = BTreeMap::new();
+    let mut check = |condition: &str| {
+        let program = Program::compile(condition, &mut Members).expect(condition);
+        let decided = decided(&program, &object);
+        *counts.entry(decided).or_insert(0) += 1;
+        let evaluated = holds(&program, &MembersOf::<true>(&object), &Budget::new(10_000, 10_000));
+        let is_right = match decided {
+            Some(true) => matches!(evaluated, Truth::Is(true)),
+            Some(false) => matches!(evaluated, Truth::Is(false) | Truth::Fault(Fault::Absent(_))),
+            None => true,
+        };
+        assert!(is_right, "{condition}: {decided:?}, {evaluated:?}");
+    };
+    for (at, condition) in conditions.iter().enumerate() {
+        check(condition);
+        for step in [1, 7, 129, 641] {
+            let other = &conditions[(at * 3 + step) % conditions.len()];
+            check(&format!("({condition}) && ({other})"));
+            check(&format!("({condition}) || ({other})"));
+            check(&format!("!(({condition}) && ({other})) || ({other}) && !({condition})"));
+            check(&format!("!(({condition}) || ({other}))"));
+        }
+    }
+    // All answers come up.
+    assert!(counts.len() == 3 && counts.values().all(|count| *count > 500), "{counts:?}");
 }
 
 #[test]

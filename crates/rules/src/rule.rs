@@ -12,6 +12,7 @@ use settled_cel::{CompileError, Fault, Program, Truth};
 
 use crate::cel::bytes::{Bytes, Val};
 use crate::cel::paths::Paths;
+use crate::cel::prefilter::{self, Prefilter, Required};
 use crate::cel::scope::{ROOM, Run, STEPS, Scope, Seen, show};
 use crate::cel::source::{Names, compile};
 use crate::document::{LoadError, Sourced};
@@ -25,6 +26,7 @@ const NO_STATUS: &str = "NoStatus";
 #[derive(Debug)]
 pub(crate) struct Compiled {
     paths: Paths,
+    prefilter: Prefilter,
     branches: Vec<Branch>,
     otherwise: Option<LazyWords>,
     has_current: bool,
@@ -56,6 +58,7 @@ struct Branch {
     /// The expression as it is written.
     text: Box<str>,
     when: Program,
+    required: Required,
     words: LazyWords,
 }
 
@@ -210,6 +213,7 @@ impl Compiled {
                         says: branch.says,
                         text: on_a_line(&branch.when.text),
                         when,
+                        required: Required::default(),
                         words,
                     });
                 }
@@ -233,10 +237,17 @@ impl Compiled {
         if !errors.is_empty() {
             return Err(errors);
         }
+        let mut prefilter = prefilter::Builder::default();
+        let required: Vec<_> = branches.iter().map(|branch: &Branch| prefilter.add(&branch.when)).collect();
+        let prefilter = prefilter.build();
+        for (branch, required) in branches.iter_mut().zip(required) {
+            branch.required = required;
+        }
         let has = |says| branches.iter().any(|branch: &Branch| branch.says == says);
         let (has_current, has_suspended) = (has(Says::Current), has(Says::Suspended));
         Ok(Self {
             paths,
+            prefilter,
             branches,
             otherwise,
             has_current,
@@ -334,25 +345,26 @@ impl Compiled {
             if (branch.says == Says::Suspended) != asked.suspended {
                 continue;
             }
-            let result = scope.holds(&branch.when);
-            if tried.is_none() && matches!(&result, Truth::Is(false) | Truth::Fault(Fault::Absent(_))) {
-                continue;
-            }
-            let outcome = || Outcome::of(&result, &branch.when, &self.paths);
+            let decided = self.prefilter.decide(branch.required, scope);
+            let result = decided.map_or_else(|| scope.holds(&branch.when), Truth::Is);
+            let outcome = |result: &Truth<'_, Bytes<'_>>| Outcome::of(result, &branch.when, &self.paths);
             if let Some(tried) = &mut tried {
-                tried.push((index, branch.says.key(), branch.text.to_string(), outcome()));
+                // What was decided before is evaluated only to show it.
+                let shown = decided.map(|_| scope.holds_apart(&branch.when));
+                let outcome = outcome(shown.as_ref().unwrap_or(&result));
+                tried.push((index, branch.says.key(), branch.text.to_string(), outcome));
             }
             match &result {
+                Truth::Is(false) | Truth::Fault(Fault::Absent(_)) => continue,
                 Truth::Is(true) => {
                     let words = asked.draft.branches.get(index).map(|branch| &branch.words);
                     let mut verdict = self.says(branch, scope.run, asked, keep, words);
                     verdict.problems = problems;
                     return Some(verdict);
                 }
-                Truth::Is(false) | Truth::Fault(Fault::Absent(_)) => continue,
                 _ => {}
             }
-            if let Outcome::Error(error) = outcome() {
+            if let Outcome::Error(error) = outcome(&result) {
                 let message = format!("rule {}, {}: {error}", (asked.name)(), branch.says.key());
                 if matches!(&result, Truth::Fault(fault) if fault.is_final()) {
                     return Some(Verdict::new(Status::Unknown, asked.basis, "RuleFailed", message));

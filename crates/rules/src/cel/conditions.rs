@@ -22,6 +22,28 @@ fn generation(node: Option<Node<'_>>) -> Option<i64> {
     node.as_int().or_else(|| value(node).as_int()).or_else(|| node.as_str()?.trim().parse().ok())
 }
 
+/// Status of a condition for the latest generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    True,
+    False,
+    Unknown,
+    /// It is absent, of an older generation, or has another status.
+    Other,
+}
+
+impl Standing {
+    pub(crate) const COUNT: usize = Self::ALL.len();
+
+    /// All of them in their order, with the functions that are true for them.
+    pub(crate) const ALL: [(Self, Option<Function>); 4] = [
+        (Self::True, Some(Function::IsTrue)),
+        (Self::False, Some(Function::IsFalse)),
+        (Self::Unknown, Some(Function::IsUnknown)),
+        (Self::Other, None),
+    ];
+}
+
 /// A condition where it lies.
 type Found<'e> = Option<ConditionFields<'e>>;
 
@@ -123,6 +145,22 @@ impl<'e> Conditions<'e> {
         let Some(found) = self.get(type_) else { return Some(Ok(false)) };
         let steps = budget.step(2 * Bytes(found.element()).steps());
         Some(steps.map(|()| self.has_status(&found, wanted)))
+    }
+
+    /// Status of a condition of `status.conditions`.
+    pub(crate) fn standing(&self, type_: &str) -> Standing {
+        let Some(found) = self.get(type_) else { return Standing::Other };
+        let Some(status) = found.member(Member::Status) else { return Standing::Other };
+        let standing = if status.is("True") {
+            Standing::True
+        } else if status.is("False") {
+            Standing::False
+        } else if status.is("Unknown") {
+            Standing::Unknown
+        } else {
+            return Standing::Other;
+        };
+        if self.lags(&found) { Standing::Other } else { standing }
     }
 
     /// Whether a condition has a status, for the latest generation.

@@ -5,6 +5,7 @@ pub(crate) mod conditions;
 pub(crate) mod limits;
 pub(crate) mod maps;
 pub(crate) mod paths;
+pub(crate) mod prefilter;
 pub(crate) mod scope;
 pub(crate) mod shown;
 pub(crate) mod source;

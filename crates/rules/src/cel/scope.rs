@@ -11,6 +11,7 @@ use super::conditions::Conditions;
 use super::limits;
 use super::maps::Maps;
 use super::paths::{Fields, Paths};
+use super::prefilter::Inspected;
 use super::shown::Quoted;
 
 /// Steps of one evaluation: a node of the expression, an element that is gone over, or 64 bytes of text are one each.
@@ -61,11 +62,17 @@ pub(crate) struct Scope<'e> {
     pub(crate) run: &'e Run<'e>,
     fields: Fields<'e>,
     paths: &'e Paths,
+    pub(crate) inspected: Inspected,
 }
 
 impl<'e> Scope<'e> {
     pub(crate) fn new(run: &'e Run<'e>, paths: &'e Paths) -> Self {
-        Self { run, fields: Fields::new(run.object, paths), paths }
+        Self { run, fields: Fields::new(run.object, paths), paths, inspected: Inspected::default() }
+    }
+
+    /// Inspects a field in place.
+    pub(crate) fn inspect(&self, variable: u32) -> Plain<'e> {
+        plain(self.fields.get(variable))
     }
 
     /// The value of an expression.
@@ -76,6 +83,11 @@ impl<'e> Scope<'e> {
     /// The value of an expression that should be true or false.
     pub(crate) fn holds(&self, program: &'e Program) -> Truth<'e, Bytes<'e>> {
         settled_cel::holds(program, self, &self.run.budget)
+    }
+
+    /// The same, apart from the budget of the evaluation.
+    pub(crate) fn holds_apart(&self, program: &'e Program) -> Truth<'e, Bytes<'e>> {
+        settled_cel::holds(program, self, &Budget::new(STEPS, ROOM))
     }
 
     fn text_of<'v>(&self, arg: Option<&'v Result<Val<'e>, Fault>>) -> Result<&'v str, Fault> {
@@ -120,7 +132,7 @@ impl<'e> settled_cel::Scope<'e> for Scope<'e> {
         if self.run.seen.is_some() {
             return None;
         }
-        Some(plain(self.fields.get(variable)))
+        Some(self.inspect(variable))
     }
 
     fn member(&self, map: Bytes<'e>, key: &str) -> Result<Option<Val<'e>>, Fault> {

@@ -1,0 +1,263 @@
+//! What a condition requires to be true, as clauses of literals: each literal is decided by a look at one value.
+
+use crate::functions::Function;
+use crate::plan::{Attr, Base, Op, OpId, Program, Step};
+use crate::scope::Plain;
+use crate::value::{Const, Val};
+
+/// Disjunctions that would become more clauses than this are kept in part.
+const MAX_PRODUCT: usize = 4;
+
+/// At least one of the literals has to hold.
+pub type Clause<'p> = Vec<Literal<'p>>;
+
+/// What an expression over data without types requires to be true.
+#[derive(Clone, Debug)]
+pub struct Requirements<'p> {
+    /// Where no literal of one of them holds, the expression is false or absent, and its evaluation has no error but for its budget.
+    pub clauses: Vec<Clause<'p>>,
+    /// The expression is true where all clauses hold.
+    pub is_exact: bool,
+    /// Its evaluation may have an error.
+    may_fail: bool,
+}
+
+/// The value that a literal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject<'p> {
+    /// A variable of the scope.
+    Variable(u32),
+    /// The result of [`Function::IsTrue`], [`Function::IsFalse`] or [`Function::IsUnknown`] for a constant text.
+    Call(Function, &'p str),
+}
+
+/// A test of one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Literal<'p> {
+    /// The value.
+    pub subject: Subject<'p>,
+    /// The texts that the value is compared with.
+    pub texts: Vec<&'p str>,
+    test: Test,
+    /// The result of the test for which the literal holds.
+    wanted: bool,
+    if_absent: IfAbsent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Test {
+    IsPresent,
+    IsTrue,
+    IsAmong,
+}
+
+/// Whether a literal holds for an absent value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IfAbsent {
+    Holds(bool),
+    /// It does not, and the expression is absent, which does not absorb errors.
+    Absent,
+    Unknown,
+}
+
+impl Literal<'_> {
+    /// Whether it holds for a value; `None` if the expression must be evaluated.
+    #[must_use]
+    pub fn holds(&self, value: Plain<'_>) -> Option<bool> {
+        let result = match (self.test, value) {
+            (_, Plain::Absent) => {
+                return match self.if_absent {
+                    IfAbsent::Holds(holds) => Some(holds),
+                    IfAbsent::Absent => Some(false),
+                    IfAbsent::Unknown => None,
+                };
+            }
+            (Test::IsPresent, _) => true,
+            (Test::IsTrue, Plain::Bool(value)) => value,
+            (Test::IsAmong, Plain::Text(text)) => self.texts.iter().any(|known| known.as_bytes() == text),
+            _ => return None,
+        };
+        Some(result == self.wanted)
+    }
+}
+
+impl<'p> Requirements<'p> {
+    /// Those of a program without types.
+    #[must_use]
+    pub fn of(program: &'p Program) -> Self {
+        Reader(program).read(program.root, true)
+    }
+
+    const NONE: Self = Self { clauses: Vec::new(), is_exact: false, may_fail: true };
+
+    fn one(literal: Literal<'p>) -> Self {
+        Self { clauses: vec![vec![literal]], is_exact: true, may_fail: false }
+    }
+
+    /// Of a conjunction in this order. An absent operand does not absorb an error of the one before it.
+    fn and(mut self, mut other: Self) -> Self {
+        if self.may_fail {
+            for literal in other.clauses.iter_mut().flatten() {
+                if literal.if_absent == IfAbsent::Absent {
+                    literal.if_absent = IfAbsent::Unknown;
+                }
+            }
+        }
+        self.clauses.append(&mut other.clauses);
+        self.is_exact &= other.is_exact;
+        self.may_fail |= other.may_fail;
+        self
+    }
+
+    fn or(mut self, other: Self) -> Self {
+        let may_fail = self.may_fail || other.may_fail;
+        let mut is_exact = self.is_exact && other.is_exact;
+        let clauses = match (self.clauses.as_mut_slice(), other.clauses.as_slice()) {
+            ([mine], [theirs]) => {
+                mine.extend_from_slice(theirs);
+                self.clauses
+            }
+            (mine, theirs) => {
+                let is_small = mine.len() * theirs.len() <= MAX_PRODUCT;
+                is_exact &= is_small;
+                let limit = if is_small { MAX_PRODUCT } else { 1 };
+                let pairs =
+                    mine.iter().take(limit).flat_map(|a| theirs.iter().take(limit).map(move |b| [a, b]));
+                pairs.map(|[a, b]| [&**a, b].concat()).collect()
+            }
+        };
+        Self { clauses, is_exact, may_fail }
+    }
+}
+
+struct Reader<'p>(&'p Program);
+
+/// A variable, and the constant that stands for it if it is absent.
+type Operand<'p> = (u32, Option<&'p Const>);
+
+impl<'p> Reader<'p> {
+    /// What an operation requires to be `wanted`.
+    fn read(&self, id: OpId, wanted: bool) -> Requirements<'p> {
+        match self.0.op(id) {
+            Op::Const(Val::Bool(value)) => Requirements {
+                // A clause without literals never holds.
+                clauses: if *value == wanted { Vec::new() } else { vec![Vec::new()] },
+                is_exact: true,
+                may_fail: false,
+            },
+            Op::And(a, b) if wanted => self.read(*a, true).and(self.read(*b, true)),
+            Op::And(a, b) => self.read(*a, false).or(self.read(*b, false)),
+            Op::Or(a, b) if wanted => self.read(*a, true).or(self.read(*b, true)),
+            Op::Or(a, b) => self.read(*a, false).and(self.read(*b, false)),
+            Op::Equal(a, b) => self.equal(*a, *b, wanted).unwrap_or_else(|| self.present(id)),
+            Op::Unequal(a, b) => self.equal(*a, *b, !wanted).unwrap_or_else(|| self.present(id)),
+            Op::Among(among) => match (&among.keys, self.operand(among.value)) {
+                (Some(keys), Some(operand)) => among_texts(operand, keys.texts().collect(), wanted),
+                _ => self.present(id),
+            },
+            Op::Attr(Attr { base: Base::Variable(variable), steps, is_test: true }) if steps.is_empty() => {
+                let if_absent = IfAbsent::Holds(!wanted);
+                Requirements::one(literal(*variable, Test::IsPresent, wanted, if_absent))
+            }
+            Op::Attr(_) | Op::Default(..) => {
+                let if_absent = match self.operand(id) {
+                    Some((variable, None)) => Some((variable, IfAbsent::Absent)),
+                    Some((variable, Some(Val::Bool(value)))) => {
+                        Some((variable, IfAbsent::Holds(*value == wanted)))
+                    }
+                    _ => None,
+                };
+                let Some((variable, if_absent)) = if_absent else { return self.present(id) };
+                let is_true = Requirements::one(literal(variable, Test::IsTrue, wanted, if_absent));
+                // Other values are no condition.
+                Requirements { may_fail: true, ..is_true }
+            }
+            Op::Scoped(call) => match (call.function, call.is_member, call.args.as_slice()) {
+                (Function::IsTrue | Function::IsFalse | Function::IsUnknown, false, [arg]) => {
+                    let Op::Const(Val::Text(text)) = self.0.op(*arg) else { return Requirements::NONE };
+                    let subject = Subject::Call(call.function, text);
+                    let if_absent = IfAbsent::Holds(false);
+                    Requirements::one(Literal { subject, ..literal(0, Test::IsTrue, wanted, if_absent) })
+                }
+                _ => Requirements::NONE,
+            },
+            Op::Call(call) if call.function == Function::Not => match call.args.as_slice() {
+                [arg] => self.read(*arg, !wanted),
+                _ => Requirements::NONE,
+            },
+            _ => self.present(id),
+        }
+    }
+
+    fn operand(&self, id: OpId) -> Option<Operand<'p>> {
+        match self.0.op(id) {
+            Op::Attr(Attr { base: Base::Variable(variable), steps, is_test: false }) if steps.is_empty() => {
+                Some((*variable, None))
+            }
+            Op::Default(value, fallback) => match (self.operand(*value)?, self.0.op(*fallback)) {
+                ((variable, None), Op::Const(fallback)) => Some((variable, Some(fallback))),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Of a comparison with a constant.
+    fn equal(&self, a: OpId, b: OpId, wanted: bool) -> Option<Requirements<'p>> {
+        let operand = self.operand(a)?;
+        match self.0.op(b) {
+            Op::Const(Val::Text(text)) => Some(among_texts(operand, vec![&**text], wanted)),
+            Op::Const(Val::Bool(value)) => {
+                let if_absent = match operand.1 {
+                    None => IfAbsent::Absent,
+                    Some(fallback) => IfAbsent::Holds(
+                        matches!(fallback, Val::Bool(fallback) if fallback == value) == wanted,
+                    ),
+                };
+                Some(Requirements::one(literal(operand.0, Test::IsTrue, *value == wanted, if_absent)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The variable that is read first has to be present.
+    fn present(&self, id: OpId) -> Requirements<'p> {
+        let Some(variable) = self.first(id) else { return Requirements::NONE };
+        let is_present = Requirements::one(literal(variable, Test::IsPresent, true, IfAbsent::Absent));
+        Requirements { is_exact: false, may_fail: true, ..is_present }
+    }
+
+    /// The variable that is read before all others, and without which an operation is absent.
+    fn first(&self, id: OpId) -> Option<u32> {
+        match self.0.op(id) {
+            // Optional members of what is absent are not absent.
+            Op::Attr(attr) if attr.is_test || attr.steps.iter().any(Step::is_optional) => None,
+            Op::Attr(attr) => match attr.base {
+                Base::Variable(variable) => Some(variable),
+                Base::Value(id) => self.first(id),
+                Base::Slot(_) | Base::Choice { .. } => None,
+            },
+            Op::Equal(a, _) | Op::Unequal(a, _) => self.first(*a),
+            Op::Among(among) => self.first(among.value),
+            Op::Fold(fold) => self.first(fold.range),
+            Op::Call(call) => {
+                let is_constant = |arg: &OpId| matches!(self.0.op(*arg), Op::Const(_));
+                self.first(*call.args.iter().find(|arg| !is_constant(arg))?)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn literal<'p>(variable: u32, test: Test, wanted: bool, if_absent: IfAbsent) -> Literal<'p> {
+    Literal { subject: Subject::Variable(variable), texts: Vec::new(), test, wanted, if_absent }
+}
+
+fn among_texts<'p>((variable, fallback): Operand<'p>, texts: Vec<&'p str>, wanted: bool) -> Requirements<'p> {
+    let if_absent = match fallback {
+        None => IfAbsent::Absent,
+        Some(Val::Text(text)) => IfAbsent::Holds(texts.contains(&&**text) == wanted),
+        Some(_) => IfAbsent::Unknown,
+    };
+    Requirements::one(Literal { texts, ..literal(variable, Test::IsAmong, wanted, if_absent) })
+}
