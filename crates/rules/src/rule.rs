@@ -351,6 +351,7 @@ impl Compiled {
             if let Some(tried) = &mut tried {
                 // What was decided before is evaluated only to show it.
                 let shown = decided.map(|_| scope.holds_apart(&branch.when));
+                debug_assert!(shown.as_ref().is_none_or(|shown| agree(&result, shown)), "{}", branch.text);
                 let outcome = outcome(shown.as_ref().unwrap_or(&result));
                 tried.push((index, branch.says.key(), branch.text.to_string(), outcome));
             }
@@ -553,6 +554,16 @@ fn camel_case(text: String) -> Option<String> {
         }
     }
     Some(word).filter(|word| !word.is_empty())
+}
+
+/// Whether a condition was decided as its evaluation decides it, if that has an end.
+fn agree(decided: &Truth<'_, Bytes<'_>>, evaluated: &Truth<'_, Bytes<'_>>) -> bool {
+    match (decided, evaluated) {
+        (Truth::Is(decided), Truth::Is(evaluated)) => decided == evaluated,
+        (Truth::Is(decided), Truth::Fault(Fault::Absent(_))) => !decided,
+        (_, Truth::Fault(fault)) => fault.is_final(),
+        _ => false,
+    }
 }
 
 /// Joins the lines of an expression.

@@ -183,6 +183,50 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
+/// Conditions as rules have them, most of which need no evaluation.
+fn condition() -> impl Strategy<Value = String> {
+    let field = (
+        prop::sample::select(vec!["spec", "status", "status.nested"]),
+        prop::sample::select(FIELDS.to_vec()),
+    )
+        .prop_map(|(parent, key)| format!("{parent}.{key}"));
+    let operand = prop_oneof![
+        3 => field.clone(),
+        1 => (field.clone(), prop::sample::select(vec!["'Up'", "''", "false", "true", "0"]))
+            .prop_map(|(field, fallback)| format!("default({field}, {fallback})")),
+    ];
+    let test = prop::sample::select(vec![
+        "{}",
+        "{} == 'Up'",
+        "{} != 'Failed'",
+        "{} in ['Up', 'True', '']",
+        "{} in ['3', 3]",
+        "{} == true",
+        "{} != false",
+        "{} == 3",
+        "{} > 1",
+        "size({}) > 0",
+        "{}.exists(x, x == 'Up')",
+        "'Up' in {}",
+        "{}.matches('^U')",
+        "atLeast({}, spec.replicas)",
+        "{}.x == 'Up'",
+        "{}.?x.hasValue()",
+    ]);
+    let leaf = prop_oneof![
+        5 => (operand, test).prop_map(|(operand, test)| test.replace("{}", &operand)),
+        1 => field.prop_map(|field| format!("has({field})")),
+        2 => (prop::sample::select(vec!["isTrue", "isFalse", "isUnknown"]), prop::sample::select(vec!["Ready", "True", "Up"]))
+            .prop_map(|(function, type_)| format!("{function}('{type_}')")),
+    ];
+    leaf.prop_recursive(3, 12, 2, |inner| {
+        prop_oneof![
+            3 => (inner.clone(), prop::sample::select(vec!["&&", "||"]), inner.clone()).prop_map(|(a, operator, b)| format!("({a} {operator} {b})")),
+            1 => inner.prop_map(|a| format!("!({a})")),
+        ]
+    })
+}
+
 /// Expressions without an object that have a type: cel's interpreter knows what they are.
 /// No more than it and CEL agree on: no numbers of different types are compared, no errors are absorbed by `all`.
 fn typed(kind: &'static str, depth: u32) -> BoxedStrategy<String> {
@@ -313,6 +357,17 @@ proptest! {
         for tried in explained.rules.iter().flat_map(|rule| &rule.tried) {
             prop_assert!(!tried.outcome.is_empty());
         }
+    }
+
+    /// An explanation evaluates all conditions, and asserts that those which were decided without an evaluation are right.
+    #[test]
+    fn conditions_are_decided_as_they_are_evaluated(conditions in prop::collection::vec(condition(), 5), object in object()) {
+        let branches = ["suspended", "failed", "inProgress", "unknown", "current"];
+        let rule: Vec<_> = branches.iter().zip(&conditions).map(|(branch, condition)| format!("{branch}: {}", quoted(condition))).collect();
+        let rules = load(&pack_of(&rule.join("\n"))).unwrap();
+        let json = object.to_string();
+        let parsed = Object::parse(json.as_bytes()).unwrap();
+        prop_assert_eq!(rules.explain(&parsed, &options()).verdict, rules.compute(json.as_bytes(), &options()));
     }
 
     #[test]
