@@ -16,10 +16,24 @@ pub type Clause<'p> = Vec<Literal<'p>>;
 pub struct Requirements<'p> {
     /// Where no literal of one of them holds, the expression is false or absent, and its evaluation has no error but for its budget.
     pub clauses: Vec<Clause<'p>>,
+    /// Where all clauses hold, the expression is this conjunction.
+    pub rest: Rest,
     /// The expression is true where all clauses hold.
-    pub is_exact: bool,
+    is_exact: bool,
     /// Its evaluation may have an error.
     may_fail: bool,
+}
+
+/// A conjunction of operations of a program; true if there are none.
+#[derive(Clone, Debug, Default)]
+pub struct Rest(pub(crate) Box<[OpId]>);
+
+impl Rest {
+    /// Whether it is true without an evaluation.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// The value that a literal is about.
@@ -85,13 +99,17 @@ impl<'p> Requirements<'p> {
     /// Those of a program without types.
     #[must_use]
     pub fn of(program: &'p Program) -> Self {
-        Reader(program).read(program.root, true)
+        let mut rest = Vec::new();
+        let requirements = Reader(program).read_conjunction(program.root, &mut rest);
+        Self { rest: Rest(rest.into()), ..requirements }
     }
 
-    const NONE: Self = Self { clauses: Vec::new(), is_exact: false, may_fail: true };
+    fn none() -> Self {
+        Self { clauses: Vec::new(), is_exact: false, may_fail: true, rest: Rest::default() }
+    }
 
     fn one(literal: Literal<'p>) -> Self {
-        Self { clauses: vec![vec![literal]], is_exact: true, may_fail: false }
+        Self { clauses: vec![vec![literal]], is_exact: true, may_fail: false, ..Self::none() }
     }
 
     /// Of a conjunction in this order. An absent operand does not absorb an error of the one before it.
@@ -126,7 +144,7 @@ impl<'p> Requirements<'p> {
                 pairs.map(|[a, b]| [&**a, b].concat()).collect()
             }
         };
-        Self { clauses, is_exact, may_fail }
+        Self { clauses, is_exact, may_fail, ..Self::none() }
     }
 }
 
@@ -136,6 +154,18 @@ struct Reader<'p>(&'p Program);
 type Operand<'p> = (u32, Option<&'p Const>);
 
 impl<'p> Reader<'p> {
+    /// What an operation requires to be true; those of its conjuncts that have to be evaluated are added to `rest`.
+    fn read_conjunction(&self, id: OpId, rest: &mut Vec<OpId>) -> Requirements<'p> {
+        if let Op::And(a, b) = self.0.op(id) {
+            return self.read_conjunction(*a, rest).and(self.read_conjunction(*b, rest));
+        }
+        let requirements = self.read(id, true);
+        if !requirements.is_exact {
+            rest.push(id);
+        }
+        requirements
+    }
+
     /// What an operation requires to be `wanted`.
     fn read(&self, id: OpId, wanted: bool) -> Requirements<'p> {
         match self.0.op(id) {
@@ -144,6 +174,7 @@ impl<'p> Reader<'p> {
                 clauses: if *value == wanted { Vec::new() } else { vec![Vec::new()] },
                 is_exact: true,
                 may_fail: false,
+                ..Requirements::none()
             },
             Op::And(a, b) if wanted => self.read(*a, true).and(self.read(*b, true)),
             Op::And(a, b) => self.read(*a, false).or(self.read(*b, false)),
@@ -174,16 +205,16 @@ impl<'p> Reader<'p> {
             }
             Op::Scoped(call) => match (call.function, call.is_member, call.args.as_slice()) {
                 (Function::IsTrue | Function::IsFalse | Function::IsUnknown, false, [arg]) => {
-                    let Op::Const(Val::Text(text)) = self.0.op(*arg) else { return Requirements::NONE };
+                    let Op::Const(Val::Text(text)) = self.0.op(*arg) else { return Requirements::none() };
                     let subject = Subject::Call(call.function, text);
                     let if_absent = IfAbsent::Holds(false);
                     Requirements::one(Literal { subject, ..literal(0, Test::IsTrue, wanted, if_absent) })
                 }
-                _ => Requirements::NONE,
+                _ => Requirements::none(),
             },
             Op::Call(call) if call.function == Function::Not => match call.args.as_slice() {
                 [arg] => self.read(*arg, !wanted),
-                _ => Requirements::NONE,
+                _ => Requirements::none(),
             },
             _ => self.present(id),
         }
@@ -222,7 +253,7 @@ impl<'p> Reader<'p> {
 
     /// The variable that is read first has to be present.
     fn present(&self, id: OpId) -> Requirements<'p> {
-        let Some(variable) = self.first(id) else { return Requirements::NONE };
+        let Some(variable) = self.first(id) else { return Requirements::none() };
         let is_present = Requirements::one(literal(variable, Test::IsPresent, true, IfAbsent::Absent));
         Requirements { is_exact: false, may_fail: true, ..is_present }
     }

@@ -5,6 +5,7 @@ use crate::budget::{Budget, Fault, Result};
 use crate::eval::Run;
 use crate::functions::{self, Function};
 use crate::plan::{Attr, Base, Call, Fold, Op, OpId, Program, Quantifier};
+use crate::requirements::Rest;
 use crate::scope::{Plain, Scope};
 use crate::value::{Data, Val};
 
@@ -22,6 +23,35 @@ pub enum Truth<'a, D> {
 /// Result of an evaluation over data without types, of an expression that should be true or false.
 pub fn holds<'a, S: Scope<'a>>(program: &'a Program, scope: &S, budget: &Budget) -> Truth<'a, S::Data> {
     Run::new(program, scope, budget).truth(program.root)
+}
+
+/// As [`holds`], of a condition whose requirements are fulfilled.
+pub fn rest_holds<'a, S: Scope<'a>>(
+    program: &'a Program,
+    rest: &Rest,
+    scope: &S,
+    budget: &Budget,
+) -> Truth<'a, S::Data> {
+    let mut run = Run::new(program, scope, budget);
+    if let [one] = *rest.0 {
+        let truth = run.truth(one);
+        return if one == program.root {
+            truth
+        } else {
+            truth.operand().map_or_else(Truth::Fault, Truth::Is)
+        };
+    }
+    // What is false absorbs errors on both sides.
+    let mut fault = None;
+    for id in &rest.0 {
+        match run.truth(*id).operand() {
+            Ok(false) => return Truth::Is(false),
+            Err(found) if found.is_final() => return Truth::Fault(found),
+            Err(found) if fault.is_none() => fault = Some(found),
+            _ => {}
+        }
+    }
+    fault.map_or(Truth::Is(true), Truth::Fault)
 }
 
 impl<'a, D> From<Result<Val<'a, D>>> for Truth<'a, D> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use settled_cel::value::{Data, List, Map, Text, Val};
 use settled_cel::{
     Budget, CompileError, Fault, Function, Literal, Names, Plain, Program, Requirements, Result, Scope,
-    Subject, Truth, holds, run,
+    Subject, Truth, holds, rest_holds, run,
 };
 
 /// JSON without a schema.
@@ -342,16 +342,22 @@ fn operands_inspected_in_place_are_equal_to_evaluated_ones() {
 
 /// What the requirements of a condition say of it; `None` if it must be evaluated.
 fn decided(program: &Program, object: &Value) -> Option<bool> {
-    let Requirements { clauses, is_exact, .. } = Requirements::of(program);
-    let holds = |literal: &Literal<'_>| match literal.subject {
+    let Requirements { clauses, rest, .. } = Requirements::of(program);
+    let literal_holds = |literal: &Literal<'_>| match literal.subject {
         Subject::Variable(variable) => literal.holds(MembersOf::<true>(object).plain(variable)?),
         Subject::Call(..) => None,
     };
-    if clauses.iter().any(|clause| clause.iter().all(|literal| holds(literal) == Some(false))) {
+    if clauses.iter().any(|clause| clause.iter().all(|literal| literal_holds(literal) == Some(false))) {
         return Some(false);
     }
-    let is_true = clauses.iter().all(|clause| clause.iter().any(|literal| holds(literal) == Some(true)));
-    (is_exact && is_true).then_some(true)
+    let is_true =
+        clauses.iter().all(|clause| clause.iter().any(|literal| literal_holds(literal) == Some(true)));
+    if is_true {
+        let (scope, budget) = (MembersOf::<true>(object), Budget::new(10_000, 10_000));
+        let whole = holds(program, &scope, &budget);
+        assert_eq!(format!("{:?}", rest_holds(program, &rest, &scope, &budget)), format!("{whole:?}"));
+    }
+    (is_true && rest.is_empty()).then_some(true)
 }
 
 #[test]

@@ -12,7 +12,7 @@ use settled_cel::{CompileError, Fault, Program, Truth};
 
 use crate::cel::bytes::{Bytes, Val};
 use crate::cel::paths::Paths;
-use crate::cel::prefilter::{self, Prefilter, Required};
+use crate::cel::prefilter::{self, Decision, Prefilter, Required};
 use crate::cel::scope::{ROOM, Run, STEPS, Scope, Seen, show};
 use crate::cel::source::{Names, compile};
 use crate::document::{LoadError, Sourced};
@@ -345,15 +345,17 @@ impl Compiled {
             if (branch.says == Says::Suspended) != asked.suspended {
                 continue;
             }
-            let decided = self.prefilter.decide(branch.required, scope);
-            let result = decided.map_or_else(|| scope.holds(&branch.when), Truth::Is);
+            // A trace shows all that the condition reads.
+            let shown = tried.as_ref().map(|_| scope.holds_apart(&branch.when));
+            let result = match self.prefilter.decide(&branch.required, scope) {
+                Decision::Is(is_true) => Truth::Is(is_true),
+                Decision::Rest(rest) => scope.rest_holds(&branch.when, rest),
+                Decision::Unknown => scope.holds(&branch.when),
+            };
             let outcome = |result: &Truth<'_, Bytes<'_>>| Outcome::of(result, &branch.when, &self.paths);
-            if let Some(tried) = &mut tried {
-                // What was decided before is evaluated only to show it.
-                let shown = decided.map(|_| scope.holds_apart(&branch.when));
-                debug_assert!(shown.as_ref().is_none_or(|shown| agree(&result, shown)), "{}", branch.text);
-                let outcome = outcome(shown.as_ref().unwrap_or(&result));
-                tried.push((index, branch.says.key(), branch.text.to_string(), outcome));
+            if let (Some(tried), Some(shown)) = (&mut tried, shown) {
+                debug_assert!(agree(&result, &shown), "{}", branch.text);
+                tried.push((index, branch.says.key(), branch.text.to_string(), outcome(&shown)));
             }
             match &result {
                 Truth::Is(false) | Truth::Fault(Fault::Absent(_)) => continue,
@@ -556,13 +558,17 @@ fn camel_case(text: String) -> Option<String> {
     Some(word).filter(|word| !word.is_empty())
 }
 
-/// Whether a condition was decided as its evaluation decides it, if that has an end.
+/// Whether a condition was decided as its evaluation decides it, as far as both have an end.
 fn agree(decided: &Truth<'_, Bytes<'_>>, evaluated: &Truth<'_, Bytes<'_>>) -> bool {
     match (decided, evaluated) {
-        (Truth::Is(decided), Truth::Is(evaluated)) => decided == evaluated,
-        (Truth::Is(decided), Truth::Fault(Fault::Absent(_))) => !decided,
-        (_, Truth::Fault(fault)) => fault.is_final(),
-        _ => false,
+        (Truth::Fault(fault), _) | (_, Truth::Fault(fault)) if fault.is_final() => true,
+        (Truth::Is(false) | Truth::Fault(Fault::Absent(_)), evaluated) => {
+            matches!(evaluated, Truth::Is(false) | Truth::Fault(Fault::Absent(_)))
+        }
+        (Truth::Is(true), evaluated) => matches!(evaluated, Truth::Is(true)),
+        (Truth::Fault(decided), Truth::Fault(evaluated)) => decided == evaluated,
+        (Truth::Fault(_), _) => false,
+        (Truth::Other(_), evaluated) => matches!(evaluated, Truth::Other(_)),
     }
 }
 

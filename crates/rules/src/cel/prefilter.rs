@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use settled_cel::{Clause, Function, Literal, Plain, Program, Requirements, Subject};
+use settled_cel::{Clause, Function, Literal, Plain, Program, Requirements, Rest, Subject};
 
 use super::conditions::Standing;
 use super::scope::Scope;
@@ -18,11 +18,21 @@ const MAX_NUMBERS: usize = Set::BITS as usize;
 pub(crate) struct Prefilter(Box<[Value]>);
 
 /// What one condition requires.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Required {
     values: Set,
     clauses: Set,
-    is_exact: bool,
+    /// What remains if all clauses hold; `None` if some of them are not considered.
+    rest: Option<Rest>,
+}
+
+/// What is known of a condition without an evaluation.
+#[derive(Debug)]
+pub(crate) enum Decision<'p> {
+    Is(bool),
+    /// It is what this part of it is.
+    Rest(&'p Rest),
+    Unknown,
 }
 
 /// A value, and the effect of each form that it may have.
@@ -55,8 +65,8 @@ pub(crate) struct Inspected {
 }
 
 impl Prefilter {
-    /// Whether a condition is true; `None` if it must be evaluated.
-    pub(crate) fn decide(&self, required: Required, scope: &Scope<'_>) -> Option<bool> {
+    /// Decides a condition as far as it can be decided without an evaluation.
+    pub(crate) fn decide<'p>(&self, required: &'p Required, scope: &Scope<'_>) -> Decision<'p> {
         let known = &scope.inspected;
         let mut new = required.values & !known.values.get();
         known.values.set(known.values.get() | new);
@@ -69,9 +79,18 @@ impl Prefilter {
             new &= new - 1;
         }
         if required.clauses & !known.hold.get() != 0 {
-            return Some(false);
+            return Decision::Is(false);
         }
-        (required.is_exact && required.clauses & known.may_hold.get() == 0).then_some(true)
+        match &required.rest {
+            Some(rest) if required.clauses & known.may_hold.get() == 0 => {
+                if rest.is_empty() {
+                    Decision::Is(true)
+                } else {
+                    Decision::Rest(rest)
+                }
+            }
+            _ => Decision::Unknown,
+        }
     }
 }
 
@@ -130,15 +149,15 @@ fn number<T: PartialEq>(list: &mut Vec<T>, item: T) -> Option<usize> {
 impl<'p> Builder<'p> {
     /// Adds a condition.
     pub(crate) fn add(&mut self, condition: &'p Program) -> Required {
-        let Requirements { clauses, is_exact, .. } = Requirements::of(condition);
-        let mut required = Required { is_exact, ..Required::default() };
+        let Requirements { clauses, rest, .. } = Requirements::of(condition);
+        let mut required = Required { rest: Some(rest), ..Required::default() };
         for clause in clauses {
             match self.add_clause(clause) {
                 Some((values, number)) => {
                     required.values |= values;
                     required.clauses |= 1 << number;
                 }
-                None => required.is_exact = false,
+                None => required.rest = None,
             }
         }
         required

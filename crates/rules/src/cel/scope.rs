@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use jiff::Timestamp;
 use kstatus::Object;
-use settled_cel::{Budget, Fault, Function, Place, Plain, Program, Truth};
+use settled_cel::{Budget, Fault, Function, Place, Plain, Program, Rest, Truth};
 
 use super::bytes::{Bytes, Val, plain, value};
 use super::conditions::Conditions;
@@ -85,7 +85,12 @@ impl<'e> Scope<'e> {
         settled_cel::holds(program, self, &self.run.budget)
     }
 
-    /// The same, apart from the budget of the evaluation.
+    /// As [`holds`](Self::holds), of an expression of which only this is not known.
+    pub(crate) fn rest_holds(&self, program: &'e Program, rest: &Rest) -> Truth<'e, Bytes<'e>> {
+        settled_cel::rest_holds(program, rest, self, &self.run.budget)
+    }
+
+    /// As [`holds`](Self::holds), apart from the budget of the evaluation.
     pub(crate) fn holds_apart(&self, program: &'e Program) -> Truth<'e, Bytes<'e>> {
         settled_cel::holds(program, self, &Budget::new(STEPS, ROOM))
     }
