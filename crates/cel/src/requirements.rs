@@ -60,9 +60,9 @@ pub struct Literal<'p> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Test {
-    IsPresent,
-    IsTrue,
-    IsAmong,
+    Present,
+    True,
+    Among,
 }
 
 /// Whether a literal holds for an absent value.
@@ -86,9 +86,9 @@ impl Literal<'_> {
                     IfAbsent::Unknown => None,
                 };
             }
-            (Test::IsPresent, _) => true,
-            (Test::IsTrue, Plain::Bool(value)) => value,
-            (Test::IsAmong, Plain::Text(text)) => self.texts.iter().any(|known| known.as_bytes() == text),
+            (Test::Present, _) => true,
+            (Test::True, Plain::Bool(value)) => value,
+            (Test::Among, Plain::Text(text)) => self.texts.iter().any(|known| known.as_bytes() == text),
             _ => return None,
         };
         Some(result == self.wanted)
@@ -188,7 +188,7 @@ impl<'p> Reader<'p> {
             },
             Op::Attr(Attr { base: Base::Variable(variable), steps, is_test: true }) if steps.is_empty() => {
                 let if_absent = IfAbsent::Holds(!wanted);
-                Requirements::one(literal(*variable, Test::IsPresent, wanted, if_absent))
+                Requirements::one(literal(*variable, Test::Present, wanted, if_absent))
             }
             Op::Attr(_) | Op::Default(..) => {
                 let if_absent = match self.operand(id) {
@@ -199,7 +199,7 @@ impl<'p> Reader<'p> {
                     _ => None,
                 };
                 let Some((variable, if_absent)) = if_absent else { return self.present(id) };
-                let is_true = Requirements::one(literal(variable, Test::IsTrue, wanted, if_absent));
+                let is_true = Requirements::one(literal(variable, Test::True, wanted, if_absent));
                 // Other values are no condition.
                 Requirements { may_fail: true, ..is_true }
             }
@@ -208,7 +208,7 @@ impl<'p> Reader<'p> {
                     let Op::Const(Val::Text(text)) = self.0.op(*arg) else { return Requirements::none() };
                     let subject = Subject::Call(call.function, text);
                     let if_absent = IfAbsent::Holds(false);
-                    Requirements::one(Literal { subject, ..literal(0, Test::IsTrue, wanted, if_absent) })
+                    Requirements::one(Literal { subject, ..literal(0, Test::True, wanted, if_absent) })
                 }
                 _ => Requirements::none(),
             },
@@ -245,7 +245,7 @@ impl<'p> Reader<'p> {
                         matches!(fallback, Val::Bool(fallback) if fallback == value) == wanted,
                     ),
                 };
-                Some(Requirements::one(literal(operand.0, Test::IsTrue, *value == wanted, if_absent)))
+                Some(Requirements::one(literal(operand.0, Test::True, *value == wanted, if_absent)))
             }
             _ => None,
         }
@@ -254,7 +254,7 @@ impl<'p> Reader<'p> {
     /// The variable that is read first has to be present.
     fn present(&self, id: OpId) -> Requirements<'p> {
         let Some(variable) = self.first(id) else { return Requirements::none() };
-        let is_present = Requirements::one(literal(variable, Test::IsPresent, true, IfAbsent::Absent));
+        let is_present = Requirements::one(literal(variable, Test::Present, true, IfAbsent::Absent));
         Requirements { is_exact: false, may_fail: true, ..is_present }
     }
 
@@ -290,5 +290,5 @@ fn among_texts<'p>((variable, fallback): Operand<'p>, texts: Vec<&'p str>, wante
         Some(Val::Text(text)) => IfAbsent::Holds(texts.contains(&&**text) == wanted),
         Some(_) => IfAbsent::Unknown,
     };
-    Requirements::one(Literal { texts, ..literal(variable, Test::IsAmong, wanted, if_absent) })
+    Requirements::one(Literal { texts, ..literal(variable, Test::Among, wanted, if_absent) })
 }
