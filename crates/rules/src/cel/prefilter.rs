@@ -1,14 +1,9 @@
 //! Decides most conditions of a rule without an evaluation: each value that they require is inspected once for all of them.
 
-use std::cell::Cell;
-
 use settled_cel::{Clause, Function, Literal, Plain, Program, Requirements, Rest, Subject};
 
 use super::conditions::Standing;
-use super::scope::Scope;
-
-/// Numbers of values, or of clauses.
-type Set = u64;
+use super::scope::{Scope, Set};
 
 /// No more values and clauses are considered.
 const MAX_NUMBERS: usize = Set::BITS as usize;
@@ -54,14 +49,6 @@ struct Effect {
     hold: Set,
     /// Of them, those that only an evaluation can decide.
     may_hold: Set,
-}
-
-/// What is known of an object so far.
-#[derive(Debug, Default)]
-pub(crate) struct Inspected {
-    values: Cell<Set>,
-    hold: Cell<Set>,
-    may_hold: Cell<Set>,
 }
 
 impl Prefilter {

@@ -1,6 +1,6 @@
 //! Evaluation of expressions on one object.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use jiff::Timestamp;
 use kstatus::Object;
@@ -11,7 +11,6 @@ use super::conditions::Conditions;
 use super::limits;
 use super::maps::Maps;
 use super::paths::{Fields, Paths};
-use super::prefilter::Inspected;
 use super::shown::Quoted;
 
 /// Steps of one evaluation: a node of the expression, an element that is gone over, or 64 bytes of text are one each.
@@ -55,6 +54,19 @@ impl<'e> Run<'e> {
     pub(crate) fn take_seen(&self) -> Seen {
         self.seen.as_ref().map(RefCell::take).unwrap_or_default()
     }
+}
+
+/// Numbers of values, or of clauses.
+pub(crate) type Set = u64;
+
+/// What a [prefilter](super::prefilter) knows of an object so far.
+#[derive(Debug, Default)]
+pub(crate) struct Inspected {
+    pub(crate) values: Cell<Set>,
+    /// Clauses that hold, or may hold.
+    pub(crate) hold: Cell<Set>,
+    /// Of them, those that only an evaluation can decide.
+    pub(crate) may_hold: Cell<Set>,
 }
 
 /// View of an object for expressions that were compiled with the same paths.
