@@ -50,19 +50,17 @@ pub enum Subject<'p> {
 pub struct Literal<'p> {
     /// The value.
     pub subject: Subject<'p>,
-    /// The texts that the value is compared with.
-    pub texts: Vec<&'p str>,
-    test: Test,
+    test: Test<'p>,
     /// The result of the test for which the literal holds.
     wanted: bool,
     if_absent: IfAbsent,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Test {
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test<'p> {
     Present,
     True,
-    Among,
+    Among(Vec<&'p str>),
 }
 
 /// Whether a literal holds for an absent value.
@@ -74,11 +72,20 @@ enum IfAbsent {
     Unknown,
 }
 
-impl Literal<'_> {
+impl<'p> Literal<'p> {
+    /// The texts that the value is compared with.
+    #[must_use]
+    pub fn texts(&self) -> &[&'p str] {
+        match &self.test {
+            Test::Among(texts) => texts,
+            Test::Present | Test::True => &[],
+        }
+    }
+
     /// Whether it holds for a value; `None` if the expression must be evaluated.
     #[must_use]
     pub fn holds(&self, value: Plain<'_>) -> Option<bool> {
-        let result = match (self.test, value) {
+        let result = match (&self.test, value) {
             (_, Plain::Absent) => {
                 return match self.if_absent {
                     IfAbsent::Holds(holds) => Some(holds),
@@ -88,7 +95,7 @@ impl Literal<'_> {
             }
             (Test::Present, _) => true,
             (Test::True, Plain::Bool(value)) => value,
-            (Test::Among, Plain::Text(text)) => self.texts.iter().any(|known| known.as_bytes() == text),
+            (Test::Among(texts), Plain::Text(text)) => texts.iter().any(|known| known.as_bytes() == text),
             _ => return None,
         };
         Some(result == self.wanted)
@@ -108,7 +115,8 @@ impl<'p> Requirements<'p> {
         Self { clauses: Vec::new(), is_exact: false, may_fail: true, rest: Rest::default() }
     }
 
-    fn one(literal: Literal<'p>) -> Self {
+    fn one(subject: Subject<'p>, test: Test<'p>, wanted: bool, if_absent: IfAbsent) -> Self {
+        let literal = Literal { subject, test, wanted, if_absent };
         Self { clauses: vec![vec![literal]], is_exact: true, may_fail: false, ..Self::none() }
     }
 
@@ -188,7 +196,7 @@ impl<'p> Reader<'p> {
             },
             Op::Attr(Attr { base: Base::Variable(variable), steps, is_test: true }) if steps.is_empty() => {
                 let if_absent = IfAbsent::Holds(!wanted);
-                Requirements::one(literal(*variable, Test::Present, wanted, if_absent))
+                Requirements::one(Subject::Variable(*variable), Test::Present, wanted, if_absent)
             }
             Op::Attr(_) | Op::Default(..) => {
                 let if_absent = match self.operand(id) {
@@ -199,7 +207,7 @@ impl<'p> Reader<'p> {
                     _ => None,
                 };
                 let Some((variable, if_absent)) = if_absent else { return self.present(id) };
-                let is_true = Requirements::one(literal(variable, Test::True, wanted, if_absent));
+                let is_true = Requirements::one(Subject::Variable(variable), Test::True, wanted, if_absent);
                 // Other values are no condition.
                 Requirements { may_fail: true, ..is_true }
             }
@@ -208,7 +216,7 @@ impl<'p> Reader<'p> {
                     let Op::Const(Val::Text(text)) = self.0.op(*arg) else { return Requirements::none() };
                     let subject = Subject::Call(call.function, text);
                     let if_absent = IfAbsent::Holds(false);
-                    Requirements::one(Literal { subject, ..literal(0, Test::True, wanted, if_absent) })
+                    Requirements::one(subject, Test::True, wanted, if_absent)
                 }
                 _ => Requirements::none(),
             },
@@ -245,7 +253,7 @@ impl<'p> Reader<'p> {
                         matches!(fallback, Val::Bool(fallback) if fallback == value) == wanted,
                     ),
                 };
-                Some(Requirements::one(literal(operand.0, Test::True, *value == wanted, if_absent)))
+                Some(Requirements::one(Subject::Variable(operand.0), Test::True, *value == wanted, if_absent))
             }
             _ => None,
         }
@@ -254,7 +262,8 @@ impl<'p> Reader<'p> {
     /// The variable that is read first has to be present.
     fn present(&self, id: OpId) -> Requirements<'p> {
         let Some(variable) = self.first(id) else { return Requirements::none() };
-        let is_present = Requirements::one(literal(variable, Test::Present, true, IfAbsent::Absent));
+        let is_present =
+            Requirements::one(Subject::Variable(variable), Test::Present, true, IfAbsent::Absent);
         Requirements { is_exact: false, may_fail: true, ..is_present }
     }
 
@@ -280,15 +289,11 @@ impl<'p> Reader<'p> {
     }
 }
 
-fn literal<'p>(variable: u32, test: Test, wanted: bool, if_absent: IfAbsent) -> Literal<'p> {
-    Literal { subject: Subject::Variable(variable), texts: Vec::new(), test, wanted, if_absent }
-}
-
 fn among_texts<'p>((variable, fallback): Operand<'p>, texts: Vec<&'p str>, wanted: bool) -> Requirements<'p> {
     let if_absent = match fallback {
         None => IfAbsent::Absent,
         Some(Val::Text(text)) => IfAbsent::Holds(texts.contains(&&**text) == wanted),
         Some(_) => IfAbsent::Unknown,
     };
-    Requirements::one(Literal { texts, ..literal(variable, Test::Among, wanted, if_absent) })
+    Requirements::one(Subject::Variable(variable), Test::Among(texts), wanted, if_absent)
 }

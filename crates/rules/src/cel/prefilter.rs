@@ -182,7 +182,7 @@ impl<'p> Builder<'p> {
         match value {
             Subject::Variable(variable) => {
                 let mut texts: Vec<&str> =
-                    literals.iter().flat_map(|(_, literal)| &literal.texts).copied().collect();
+                    literals.iter().flat_map(|(_, literal)| literal.texts()).copied().collect();
                 texts.sort_unstable();
                 texts.dedup();
                 // It is longer than each of them.
