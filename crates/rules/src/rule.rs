@@ -12,7 +12,7 @@ use settled_cel::{CompileError, Fault, Program, Truth};
 
 use crate::cel::bytes::{Bytes, Val};
 use crate::cel::paths::Paths;
-use crate::cel::prefilter::{self, Decision, Prefilter, Required};
+use crate::cel::prefilter::{Decision, Prefilter};
 use crate::cel::scope::{ROOM, Run, STEPS, Scope, Seen, show};
 use crate::cel::source::{Names, compile};
 use crate::document::{LoadError, Sourced};
@@ -58,7 +58,6 @@ struct Branch {
     /// The expression as it is written.
     text: Box<str>,
     when: Program,
-    required: Required,
     words: LazyWords,
 }
 
@@ -213,7 +212,6 @@ impl Compiled {
                         says: branch.says,
                         text: on_a_line(&branch.when.text),
                         when,
-                        required: Required::default(),
                         words,
                     });
                 }
@@ -237,12 +235,7 @@ impl Compiled {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let mut prefilter = prefilter::Builder::default();
-        let required: Vec<_> = branches.iter().map(|branch: &Branch| prefilter.add(&branch.when)).collect();
-        let prefilter = prefilter.build();
-        for (branch, required) in branches.iter_mut().zip(required) {
-            branch.required = required;
-        }
+        let prefilter = Prefilter::of(branches.iter().map(|branch: &Branch| &branch.when));
         let has = |says| branches.iter().any(|branch: &Branch| branch.says == says);
         let (has_current, has_suspended) = (has(Says::Current), has(Says::Suspended));
         Ok(Self {
@@ -347,7 +340,7 @@ impl Compiled {
             }
             // A trace shows all that the condition reads.
             let shown = tried.as_ref().map(|_| scope.holds_apart(&branch.when));
-            let result = match self.prefilter.decide(&branch.required, scope) {
+            let result = match self.prefilter.decide(index, scope) {
                 Decision::Is(is_true) => Truth::Is(is_true),
                 Decision::Rest(rest) => scope.rest_holds(&branch.when, rest),
                 Decision::Unknown => scope.holds(&branch.when),
@@ -355,7 +348,10 @@ impl Compiled {
             let outcome = |result: &Truth<'_, Bytes<'_>>| Outcome::of(result, &branch.when, &self.paths);
             if let (Some(tried), Some(shown)) = (&mut tried, shown) {
                 debug_assert!(agree(&result, &shown), "{}", branch.text);
-                tried.push((index, branch.says.key(), branch.text.to_string(), outcome(&shown)));
+                // An evaluation without an end is no more than what was decided.
+                let has_end = !matches!(&shown, Truth::Fault(fault) if fault.is_final());
+                let outcome = outcome(if has_end { &shown } else { &result });
+                tried.push((index, branch.says.key(), branch.text.to_string(), outcome));
             }
             match &result {
                 Truth::Is(false) | Truth::Fault(Fault::Absent(_)) => continue,

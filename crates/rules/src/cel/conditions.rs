@@ -24,24 +24,27 @@ fn generation(node: Option<Node<'_>>) -> Option<i64> {
 
 /// Status of a condition for the latest generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ConditionStatus {
     True,
     False,
     Unknown,
-    /// It is absent, of an older generation, or has another status.
+    /// The condition is absent, of an older generation, or has another status.
     Other,
 }
 
-impl Standing {
-    pub(crate) const COUNT: usize = Self::ALL.len();
+impl ConditionStatus {
+    /// All of them, in their order.
+    pub(crate) const ALL: [Self; 4] = [Self::True, Self::False, Self::Unknown, Self::Other];
 
-    /// All of them in their order, with the functions that are true for them.
-    pub(crate) const ALL: [(Self, Option<Function>); 4] = [
-        (Self::True, Some(Function::IsTrue)),
-        (Self::False, Some(Function::IsFalse)),
-        (Self::Unknown, Some(Function::IsUnknown)),
-        (Self::Other, None),
-    ];
+    /// The status for which a function is true.
+    pub(crate) fn of(function: Function) -> Option<Self> {
+        match function {
+            Function::IsTrue => Some(Self::True),
+            Function::IsFalse => Some(Self::False),
+            Function::IsUnknown => Some(Self::Unknown),
+            _ => None,
+        }
+    }
 }
 
 /// A condition where it lies.
@@ -133,39 +136,32 @@ impl<'e> Conditions<'e> {
         type_: &str,
         budget: &Budget,
     ) -> Option<Result<bool, Fault>> {
-        let wanted = match function {
-            Function::IsTrue => "True",
-            Function::IsFalse => "False",
-            Function::IsUnknown => "Unknown",
-            _ => return None,
-        };
+        let wanted = ConditionStatus::of(function)?;
         if let Err(fault) = budget.step(type_.len() as u64 / 256 + self.steps()) {
             return Some(Err(fault));
         }
         let Some(found) = self.get(type_) else { return Some(Ok(false)) };
         let steps = budget.step(2 * Bytes(found.element()).steps());
-        Some(steps.map(|()| self.has_status(&found, wanted)))
+        Some(steps.map(|()| self.status_of(&found) == wanted))
     }
 
     /// Status of a condition of `status.conditions`.
-    pub(crate) fn standing(&self, type_: &str) -> Standing {
-        let Some(found) = self.get(type_) else { return Standing::Other };
-        let Some(status) = found.member(Member::Status) else { return Standing::Other };
-        let standing = if status.is("True") {
-            Standing::True
-        } else if status.is("False") {
-            Standing::False
-        } else if status.is("Unknown") {
-            Standing::Unknown
-        } else {
-            return Standing::Other;
-        };
-        if self.lags(&found) { Standing::Other } else { standing }
+    pub(crate) fn status(&self, type_: &str) -> ConditionStatus {
+        self.get(type_).map_or(ConditionStatus::Other, |condition| self.status_of(&condition))
     }
 
-    /// Whether a condition has a status, for the latest generation.
-    fn has_status(&self, condition: &ConditionFields<'_>, wanted: &str) -> bool {
-        condition.member(Member::Status).is_some_and(|status| status.is(wanted)) && !self.lags(condition)
+    fn status_of(&self, condition: &ConditionFields<'_>) -> ConditionStatus {
+        let Some(status) = condition.member(Member::Status) else { return ConditionStatus::Other };
+        let status = if status.is("True") {
+            ConditionStatus::True
+        } else if status.is("False") {
+            ConditionStatus::False
+        } else if status.is("Unknown") {
+            ConditionStatus::Unknown
+        } else {
+            return ConditionStatus::Other;
+        };
+        if self.lags(condition) { ConditionStatus::Other } else { status }
     }
 
     /// Result of a condition function; none if absent.
@@ -181,12 +177,11 @@ impl<'e> Conditions<'e> {
             let member = found.as_ref().and_then(|condition| condition.member(member)).and_then(Node::as_str);
             text(member.unwrap_or_default())
         };
-        let has_status =
-            |word: &str| found.as_ref().is_some_and(|condition| self.has_status(condition, word));
+        if let Some(wanted) = ConditionStatus::of(function) {
+            let has_status = found.is_some_and(|condition| self.status_of(&condition) == wanted);
+            return Ok(Some(Val::Bool(has_status)));
+        }
         Ok(Some(match function {
-            Function::IsTrue => Val::Bool(has_status("True")),
-            Function::IsFalse => Val::Bool(has_status("False")),
-            Function::IsUnknown => Val::Bool(has_status("Unknown")),
             Function::Lags => Val::Bool(found.as_ref().is_some_and(|condition| self.lags(condition))),
             Function::ReasonOf => member(Member::Reason),
             Function::MessageOf => member(Member::Message),

@@ -2,19 +2,23 @@
 
 use settled_cel::{Clause, Function, Literal, Plain, Program, Requirements, Rest, Subject};
 
-use super::conditions::Standing;
+use super::conditions::ConditionStatus;
 use super::scope::{Scope, Set};
 
 /// No more values and clauses are considered.
 const MAX_NUMBERS: usize = Set::BITS as usize;
 
-/// The values that the conditions of a rule require.
-#[derive(Debug, Default)]
-pub(crate) struct Prefilter(Box<[Value]>);
+/// What the conditions of a rule require.
+#[derive(Debug)]
+pub(crate) struct Prefilter {
+    values: Box<[Value]>,
+    /// Of each condition.
+    required: Box<[Required]>,
+}
 
 /// What one condition requires.
 #[derive(Debug, Default)]
-pub(crate) struct Required {
+struct Required {
     values: Set,
     clauses: Set,
     /// What remains if all clauses hold; `None` if some of them are not considered.
@@ -34,7 +38,7 @@ pub(crate) enum Decision<'p> {
 #[derive(Debug)]
 enum Value {
     Field { variable: u32, absent: Effect, yes: Effect, no: Effect, texts: Texts, other: Effect },
-    Condition { type_: Box<str>, standings: [Effect; Standing::COUNT] },
+    Condition { type_: Box<str>, statuses: [Effect; ConditionStatus::ALL.len()] },
 }
 
 #[derive(Debug)]
@@ -52,13 +56,20 @@ struct Effect {
 }
 
 impl Prefilter {
-    /// Decides a condition as far as it can be decided without an evaluation.
-    pub(crate) fn decide<'p>(&self, required: &'p Required, scope: &Scope<'_>) -> Decision<'p> {
+    pub(crate) fn of<'p>(conditions: impl Iterator<Item = &'p Program>) -> Self {
+        let mut builder = Builder::default();
+        let required = conditions.map(|condition| builder.add(condition)).collect();
+        Self { values: builder.values.iter().map(|value| builder.value(*value)).collect(), required }
+    }
+
+    /// Decides a condition, by its number, as far as it can be decided without an evaluation.
+    pub(crate) fn decide(&self, condition: usize, scope: &Scope<'_>) -> Decision<'_> {
+        let Some(required) = self.required.get(condition) else { return Decision::Unknown };
         let known = &scope.inspected;
         let mut new = required.values & !known.values.get();
         known.values.set(known.values.get() | new);
         while new != 0 {
-            if let Some(value) = self.0.get(new.trailing_zeros() as usize) {
+            if let Some(value) = self.values.get(new.trailing_zeros() as usize) {
                 let effect = value.inspect(scope);
                 known.hold.set(known.hold.get() | effect.hold);
                 known.may_hold.set(known.may_hold.get() | effect.may_hold);
@@ -91,9 +102,9 @@ impl Value {
                 Plain::Text(text) => texts.effect(text),
                 Plain::Other => *other,
             },
-            Self::Condition { type_, standings } => {
-                let standing = scope.run.conditions.standing(type_);
-                standings.get(standing as usize).copied().unwrap_or_default()
+            Self::Condition { type_, statuses } => {
+                let status = scope.run.conditions.status(type_);
+                statuses.get(status as usize).copied().unwrap_or_default()
             }
         }
     }
@@ -108,7 +119,7 @@ impl Texts {
 
 /// Collects what conditions require.
 #[derive(Debug, Default)]
-pub(crate) struct Builder<'p> {
+struct Builder<'p> {
     values: Vec<Subject<'p>>,
     clauses: Vec<Clause<'p>>,
 }
@@ -135,7 +146,7 @@ fn number<T: PartialEq>(list: &mut Vec<T>, item: T) -> Option<usize> {
 
 impl<'p> Builder<'p> {
     /// Adds a condition.
-    pub(crate) fn add(&mut self, condition: &'p Program) -> Required {
+    fn add(&mut self, condition: &'p Program) -> Required {
         let Requirements { clauses, rest, .. } = Requirements::of(condition);
         let mut required = Required { rest: Some(rest), ..Required::default() };
         for clause in clauses {
@@ -156,10 +167,6 @@ impl<'p> Builder<'p> {
             values |= 1 << number(&mut self.values, value_of(literal))?;
         }
         Some((values, number(&mut self.clauses, clause)?))
-    }
-
-    pub(crate) fn build(&self) -> Prefilter {
-        Prefilter(self.values.iter().map(|value| self.value(*value)).collect())
     }
 
     fn value(&self, value: Subject<'p>) -> Value {
@@ -203,13 +210,15 @@ impl<'p> Builder<'p> {
                 }
             }
             Subject::Call(_, type_) => {
-                let standings = Standing::ALL.map(|(_, function)| {
+                let statuses = ConditionStatus::ALL.map(|status| {
                     effect(&|literal| match literal.subject {
-                        Subject::Call(asked, _) => literal.holds(Plain::Bool(Some(asked) == function)),
+                        Subject::Call(function, _) => {
+                            literal.holds(Plain::Bool(ConditionStatus::of(function) == Some(status)))
+                        }
                         Subject::Variable(_) => None,
                     })
                 });
-                Value::Condition { type_: type_.into(), standings }
+                Value::Condition { type_: type_.into(), statuses }
             }
         }
     }
