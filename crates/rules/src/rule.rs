@@ -395,6 +395,8 @@ impl Compiled {
         };
         let words = asked.words(&branch.words, words);
         let (reason, message) = words.render(run);
+        // Whatever the controller calls it: of a branch `suspended`, a condition gives the message alone.
+        let reason = reason.filter(|_| branch.says != Says::Suspended || words.reason.is_some());
         let reason = reason.map_or_else(|| Cow::Borrowed(branch.says.word()), keep);
         let message = keep(message.unwrap_or(Cow::Borrowed(&*branch.text)));
         let verdict = Verdict::new(status, asked.basis, reason, message);

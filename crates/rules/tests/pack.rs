@@ -125,3 +125,19 @@ fn every_rule_says_what_it_was_checked_against() {
         &silent.map(|rule| format!("{}:{}", rule.file, rule.line)).collect::<Vec<_>>(),
     );
 }
+
+/// What stands still by choice is found by one reason; the message says which choice it is.
+#[test]
+fn suspended_objects_have_the_same_reason() {
+    let mut wrong = Vec::new();
+    for rule in listed() {
+        let indentation = |line: &str| line.len() - line.trim_start().len();
+        let mut lines = rule.text.lines().skip_while(|line| !line.trim_start().starts_with("suspended:"));
+        let Some(first) = lines.next() else { continue };
+        let rest = lines.take_while(|line| indentation(line) > indentation(first));
+        if std::iter::once(first).chain(rest).any(|line| line.contains("reason: ")) {
+            wrong.push(format!("{}:{}", rule.file, rule.line));
+        }
+    }
+    none("rules with a reason of their own in `suspended`", &wrong);
+}
