@@ -182,15 +182,32 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn Cus
         {
             return verdict;
         }
+        let reported = reported(context, &group, &kind, evidence, custom);
         let kind = context.object.kind().unwrap_or_default();
-        return not_observed(text!(
-            "{kind} generation is {latest}, but latest observed generation is {observed}"
-        ));
+        let generations = format_args!("{kind} generation is {latest}, but latest observed generation is {observed}");
+        // Many controllers report a failure without the generation that they looked at.
+        return not_observed(match reported.status {
+            Status::Failed => {
+                text!("{generations}; reported failure: {}: {}", reported.reason, reported.message)
+            }
+            _ => text!("{generations}"),
+        });
     }
+    reported(context, &group, &kind, evidence, custom)
+}
+
+/// What the status says, of whatever generation it is.
+fn reported(
+    context: &Context<'_, '_>,
+    group: &[u8],
+    kind: &[u8],
+    evidence: Evidence,
+    custom: Option<&dyn CustomRule>,
+) -> Verdict {
     if let Some(verdict) = custom.and_then(|rule| rule.decide(context.object, context.options)) {
         return verdict;
     }
-    let Some(rule) = rule(&group, &kind) else { return custom::verdict(context, &kind) };
+    let Some(rule) = rule(group, kind) else { return custom::verdict(context, kind) };
     if evidence == Evidence::Whole
         && let Some(verdict) = standard_conditions(context)
     {
