@@ -12,6 +12,9 @@ use crate::Outcome;
 /// The golden file of the repository, which every clone has.
 const GOLDEN: &str = "crates/kstatus/tests/golden/kstatus-answers-grown.jsonl.zst";
 
+/// The cases of the examination, which every clone has: JSON lines.
+const EXAMINATION: &str = "lab/cases/examination.jsonl.zst";
+
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -105,6 +108,27 @@ pub(crate) fn pack_cases() -> Outcome<Vec<PackCase>> {
         return Err("crates/rules/rules has no cases".into());
     }
     Ok(cases)
+}
+
+/// A case of the examination.
+#[derive(Deserialize)]
+pub(crate) struct ExaminationCase {
+    /// Group and kind.
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    /// A status of kstatus.
+    pub(crate) expect: String,
+    /// Whether its author expects others to differ.
+    #[serde(default)]
+    pub(crate) opinion: bool,
+    pub(crate) object: Box<RawValue>,
+}
+
+/// The cases of authors who had not seen the rules.
+pub(crate) fn examination() -> Outcome<Vec<ExaminationCase>> {
+    let text = read(&root().join(EXAMINATION))?;
+    let lines = text.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+    Ok(lines.map(serde_json::from_slice).collect::<serde_json::Result<_>>()?)
 }
 
 /// The real objects of the corpus, as compact JSON; `None` if the corpus is not available.

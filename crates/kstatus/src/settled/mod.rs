@@ -184,7 +184,8 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn Cus
         }
         let reported = reported(context, &group, &kind, evidence, custom);
         let kind = context.object.kind().unwrap_or_default();
-        let generations = format_args!("{kind} generation is {latest}, but latest observed generation is {observed}");
+        let generations =
+            format_args!("{kind} generation is {latest}, but latest observed generation is {observed}");
         // Many controllers report a failure without the generation that they looked at.
         return not_observed(match reported.status {
             Status::Failed => {
