@@ -183,10 +183,16 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn Cus
             return verdict;
         }
         let reported = reported(context, &group, &kind, evidence, custom);
+        // Some controllers write the status as a whole with success only, but conditions always.
+        if reported.status == Status::Failed
+            && context.conditions().iter().any(|condition| condition.is_of(latest, &reported))
+        {
+            return reported;
+        }
         let kind = context.object.kind().unwrap_or_default();
         let generations =
             format_args!("{kind} generation is {latest}, but latest observed generation is {observed}");
-        // Many controllers report a failure without the generation that they looked at.
+        // Others report a failure without the generation that they looked at.
         return not_observed(match reported.status {
             Status::Failed => {
                 text!("{generations}; reported failure: {}: {}", reported.reason, reported.message)
