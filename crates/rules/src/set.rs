@@ -422,6 +422,10 @@ impl Decider<'_> {
 }
 
 impl CustomRule for Decider<'_> {
+    fn has_rule(&self) -> bool {
+        self.annotation().is_some() || self.first().is_some()
+    }
+
     fn checks_deletion(&self, object: &Object<'_>, options: &Options) -> bool {
         self.checks().is_none_or(|rule| rule.checks_deletion(object, options))
     }
@@ -500,6 +504,10 @@ impl Traced<'_> {
 }
 
 impl CustomRule for Traced<'_> {
+    fn has_rule(&self) -> bool {
+        self.decider.has_rule()
+    }
+
     fn checks_deletion(&self, object: &Object<'_>, options: &Options) -> bool {
         self.decider.checks_deletion(object, options)
     }

@@ -620,3 +620,21 @@ fn definitions_may_be_added_later() {
     let verdict = rules.compute(object, &options());
     assert_eq!((verdict.status, verdict.basis), (Status::Current, kstatus::Basis::CustomRule));
 }
+
+/// An object without a rule is read as the library reads it alone.
+#[test]
+fn rules_for_others_change_nothing() {
+    let rules = load(&pack_of("current: 'true'")).unwrap();
+    let options = Options::new(NOW.parse().unwrap());
+    for members in [
+        r#""metadata":{"generation":2},"spec":{"suspend":true},"status":{"observedGeneration":1}"#,
+        r#""metadata":{"generation":2},"spec":{"paused":false},"status":{"observedGeneration":1}"#,
+        r#""metadata":{"generation":2},"status":{"observedGeneration":1,"conditions":[{"type":"Ready","status":"False","reason":"BuildFailed","observedGeneration":2}]}"#,
+        r#""metadata":{"annotations":{"example.com/paused":"true"}},"status":{"phase":"Pending"}"#,
+        r#""status":{"phase":"Failed"}"#,
+    ] {
+        let object = format!(r#"{{"apiVersion":"example.com/v1","kind":"Gadget",{members}}}"#);
+        let alone = kstatus::compute(object.as_bytes(), &options);
+        assert_eq!(rules.compute(object.as_bytes(), &options), alone, "{members}");
+    }
+}

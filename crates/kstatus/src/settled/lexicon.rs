@@ -148,6 +148,11 @@ roles! {
     Error: ["err", "error", "errors", "failed", "failure"];
     /// Begins the type of a condition that is a check: `ValidConfiguration`.
     Correct: ["valid"];
+    /// Begins the type of a condition that is a refusal: `InvalidSpec`, `MissingReferences`.
+    Refusal: [
+        "bad", "conflicting", "duplicate", "duplicated", "illegal", "incompatible", "invalid", "malformed",
+        "misconfigured", "missing", "unsupported",
+    ];
     /// Ends the type of a condition that reports on a part.
     PartState: [
         "accepted", "applied", "attached", "available", "bound", "complete", "completed", "configured",
@@ -187,11 +192,13 @@ pub(super) const FAILURE_PAIRS: &[(&str, &str)] = &[
     ("back", "off"),
     ("deadline", "exceeded"),
     ("limit", "exceeded"),
+    ("no", "quorum"),
     ("not", "allowed"),
     ("not", "permitted"),
     ("not", "reachable"),
     ("not", "supported"),
     ("quota", "exceeded"),
+    ("split", "brain"),
     ("time", "out"),
     ("timed", "out"),
 ];
@@ -208,6 +215,7 @@ pub(super) const ENDING_PAIRS: &[((&str, &str), Sense)] = &[
 const STATES: &[(&str, (&str, Sense))] = &[
     ("aborted", ("Aborted", Sense::Wrong)),
     ("active", ("Active", Sense::Running)),
+    ("allocated", ("Allocated", Sense::Done)),
     ("allocating", ("Allocating", Sense::Working)),
     ("analyzing", ("Analyzing", Sense::Working)),
     ("applied", ("Applied", Sense::Done)),
@@ -228,6 +236,7 @@ const STATES: &[(&str, (&str, Sense))] = &[
     ("completed", ("Completed", Sense::Done)),
     ("compliant", ("Compliant", Sense::Done)),
     ("configuring", ("Configuring", Sense::Working)),
+    ("conflict", ("Conflict", Sense::Wrong)),
     ("connected", ("Connected", Sense::Done)),
     ("connecting", ("Connecting", Sense::Working)),
     ("converging", ("Converging", Sense::Working)),

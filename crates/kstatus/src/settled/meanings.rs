@@ -215,6 +215,9 @@ fn compound(phrase: &Phrase<'_>, type_: &[u8], kind: &[u8]) -> Option<Compound> 
     if first.is(Role::Correct) {
         return Some(Compound::Meaning(CHECK));
     }
+    if first.is(Role::Refusal) {
+        return Some(Compound::Meaning(REJECTION));
+    }
     // A backup that failed says nothing of the database.
     let is_aside =
         || before.iter().any(|word| word.is(Role::Aside) && !contains_word(kind, phrase.text(word)));

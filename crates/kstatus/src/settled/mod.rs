@@ -126,6 +126,11 @@ pub(crate) fn has_own_rule(group: &[u8], kind: &[u8]) -> bool {
 /// Methods get the object and the options of the caller, and none of them must panic. See the crate `settled-rules` for
 /// rules that users write.
 pub trait CustomRule {
+    /// Whether there is a rule for the object at all: one without is read as it would be without `self`.
+    fn has_rule(&self) -> bool {
+        true
+    }
+
     /// Whether this object with a `deletionTimestamp` is Terminating before the rule is asked.
     fn checks_deletion(&self, object: &Object<'_>, options: &Options) -> bool {
         let _ = (object, options);
@@ -176,16 +181,18 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn Cus
         && custom.is_none_or(|rule| rule.checks_generation(context.object, context.options))
     {
         // A paused controller observes no changes.
-        if custom.is_none()
+        if custom.is_none_or(|custom| !custom.has_rule())
             && !has_own_rule(&group, &kind)
             && let Some(verdict) = custom::unobserved(context)
         {
             return verdict;
         }
         let reported = reported(context, &group, &kind, evidence, custom);
-        // Some controllers write the status as a whole with success only, but conditions always.
+        // Some controllers write the status as a whole with success only, but conditions always. An object that was never
+        // changed has had no other generation.
         if reported.status == Status::Failed
-            && context.conditions().iter().any(|condition| condition.is_of(latest, &reported))
+            && (latest == 1
+                || context.conditions().iter().any(|condition| condition.is_of(latest, &reported)))
         {
             return reported;
         }

@@ -109,6 +109,13 @@ struct Member<'a> {
     name: Option<Cow<'a, str>>,
 }
 
+/// What an element of a list of errors says: itself, or its message.
+fn error_text(element: Node<'_>) -> Option<Node<'_>> {
+    let text =
+        if element.is_map() { element.get("message").or_else(|| element.get("error"))? } else { element };
+    (text.is_filled() && is_text(text)).then_some(text)
+}
+
 impl<'a> Structures<'a> {
     pub(super) fn read(&mut self, context: &Context<'_, 'a>, kind: &[u8]) {
         for (key, value) in context.object.members(Parent::Status, !READ_APART) {
@@ -160,6 +167,12 @@ impl<'a> Structures<'a> {
             }
             b"ancestors" if is_list => {
                 self.ancestors = Some(value);
+                return;
+            }
+            b"errors" | b"problems" if is_list => {
+                if let Some(text) = value.elements().find_map(error_text) {
+                    self.error.get_or_insert(text);
+                }
                 return;
             }
             _ => {}
