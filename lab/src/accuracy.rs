@@ -27,8 +27,9 @@ const BAR: f64 = 0.99;
 const PACK_BAR: f64 = 1.0;
 /// Minimum share on the cases of the examination, and maximum share of false Current of those that are not Current.
 const EXAMINATION_BARS: (f64, f64) = (0.975, 0.005);
-/// The same without the pack, as kinds are read that have no rule: on the pack's own cases and on the published ones.
-const GENERIC_BARS: [(f64, f64); 2] = [(0.57, 0.06), (0.69, 0.065)];
+/// The same without the pack, as kinds are read that have no rule: on the pack's own cases, on those of the examination and on
+/// the published ones.
+const GENERIC_BARS: [(f64, f64); 3] = [(0.575, 0.058), (0.75, 0.034), (0.70, 0.06)];
 
 /// Scores of one kind, in one profile.
 #[derive(Clone, Copy, Default)]
@@ -196,6 +197,7 @@ pub(crate) fn run(markdown: bool, differences: bool) -> Outcome<bool> {
     if differences {
         scores.list_differing();
     }
+    met &= examination(&without)?.row("without the pack", "examination, seen", GENERIC_BARS[1])?;
     println!(
         "`settled rules test` checks the same expectations; how right the rules are on other kinds, neither shows"
     );
@@ -207,7 +209,7 @@ pub(crate) fn run(markdown: bool, differences: bool) -> Outcome<bool> {
     print(&scores.kinds, scores.total, markdown);
     println!();
     met &= scores.summary("published cases, seen", BAR, differences);
-    met &= published(&without, &cases)?.row("without the pack", "published cases, seen", GENERIC_BARS[1])?;
+    met &= published(&without, &cases)?.row("without the pack", "published cases, seen", GENERIC_BARS[2])?;
     Ok(met)
 }
 

@@ -122,6 +122,10 @@ fn decide<'a>(
     if let Some(word) = structures.words.still.as_ref().filter(|_| !has_summary) {
         return Decision::Word(*word, Status::Current);
     }
+    // A task is over, whatever its conditions have said on the way.
+    if let Some(word) = phases.done.as_ref().filter(|word| is_task(kind) && word.is_end()) {
+        return Decision::Word(*word, Status::Current);
+    }
     if let Some(condition) = reports.ended {
         return Decision::By(condition, Status::Current, |by| meanings::verdict(Status::Current, by));
     }

@@ -96,7 +96,7 @@ impl Role {
 roles! {
     /// Reports a failure.
     Failure: [
-        "aborted", "broken", "corrupt", "corrupted", "crash", "crashed", "crashing", "degraded", "denied",
+        "aborted", "broken", "conflict", "conflicted", "conflicting", "conflicts", "corrupt", "corrupted", "crash", "crashed", "crashing", "degraded", "denied",
         "err", "error", "errored", "errors", "exception", "fail", "failed", "failing", "failure",
         "failures", "fatal", "fault", "faulted", "forbidden", "illegal", "incompatible", "invalid",
         "malformed", "misconfigured", "refused", "rejected", "stalled", "timedout", "timeout",
@@ -176,9 +176,10 @@ roles! {
     State: ["health", "phase", "result", "state", "status"];
     /// Ends a kind that does something once.
     Task: [
-        "action", "analysis", "backup", "build", "clone", "execution", "experiment", "export", "import",
-        "job", "migration", "operation", "remediation", "request", "restore", "run", "scan", "snapshot",
-        "suite", "task", "test", "transfer", "upgrade", "upload", "workflow",
+        "action", "analysis", "backup", "benchmark", "build", "clone", "evaluation", "execution", "experiment",
+        "export", "import", "job", "maintenance", "migration", "operation", "promotion", "remediation", "request",
+        "restore", "run", "scan", "snapshot", "suite", "task", "test", "transfer", "trial", "upgrade", "upload",
+        "workflow",
     ];
     /// With it, a key is of the object as it was or is to be, and not as it is.
     OtherTime: [
@@ -189,11 +190,13 @@ roles! {
 
 /// Words that are a failure together.
 pub(super) const FAILURE_PAIRS: &[(&str, &str)] = &[
+    ("already", "claimed"),
     ("back", "off"),
     ("deadline", "exceeded"),
     ("limit", "exceeded"),
     ("no", "quorum"),
     ("not", "allowed"),
+    ("not", "owned"),
     ("not", "permitted"),
     ("not", "reachable"),
     ("not", "supported"),
@@ -379,6 +382,7 @@ const STATES: &[(&str, (&str, Sense))] = &[
     ("stuck", ("Stuck", Sense::Wrong)),
     ("submitted", ("Submitted", Sense::Working)),
     ("submitting", ("Submitting", Sense::Working)),
+    ("succeed", ("Succeeded", Sense::Done)),
     ("succeeded", ("Succeeded", Sense::Done)),
     ("success", ("Success", Sense::Done)),
     ("successful", ("Successful", Sense::Done)),

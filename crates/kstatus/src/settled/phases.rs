@@ -111,6 +111,13 @@ impl Word<'_> {
         self.known.is_none_or(|known| known.ends_with("ing") && !matches!(known, "Pending" | "Waiting"))
     }
 
+    /// Whether it says that a task is over.
+    pub(super) fn is_end(&self) -> bool {
+        const ENDS: &[&str] =
+            &["Complete", "Completed", "Done", "Finished", "Succeeded", "Success", "Successful"];
+        self.known.is_some_and(|known| ENDS.contains(&known))
+    }
+
     /// Whether it says that the object is about to stand still.
     pub(super) fn is_stopping(&self) -> bool {
         const STOPPING: &[&str] =
