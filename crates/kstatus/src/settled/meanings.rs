@@ -42,6 +42,10 @@ const STATE: Meaning = (Report::Done, Report::Working);
 const ASPECT: Meaning = (Report::Done, Report::Waiting);
 /// A part of it is there.
 const PART: Meaning = (Report::Nothing, Report::Lacking);
+/// A part of it is there, and all of them are all that there is.
+const SUBSTANCE: Meaning = (Report::Part, Report::Lacking);
+/// It says nothing of being done.
+const ASIDE: Meaning = (Report::Nothing, Report::Nothing);
 /// The spec is accepted; a rejection needs a change of the object or of an object that it references.
 const ACCEPTANCE: Meaning = (Report::Done, Report::Wrong(FailureClass::Configuration));
 /// A step on the way: True is not the end of it.
@@ -66,6 +70,7 @@ const STANDSTILL: Meaning = (Report::Still, Report::Nothing);
 /// The condition types whose meaning is common across controllers, sorted. A name that means different things to
 /// different controllers is left out: no verdict is better than a wrong one.
 const MEANINGS: &[(&str, Meaning)] = &[
+    ("AbleToScale", SUBSTANCE),
     ("Accepted", ACCEPTANCE),
     ("Active", ASPECT),
     ("Admitted", CHECK),
@@ -132,6 +137,8 @@ const MEANINGS: &[(&str, Meaning)] = &[
     ("RollingUpdate", PROGRESS),
     ("Running", ASPECT),
     ("Scaling", PROGRESS),
+    ("ScalingActive", SUBSTANCE),
+    ("ScalingLimited", ASIDE),
     ("Scheduled", STEP),
     ("Serving", ASPECT),
     ("Stopped", STANDSTILL),
