@@ -1,8 +1,8 @@
-//! Accuracy of verdicts, compared with upstream kstatus: on the test cases of the rule pack, on those of the examination,
+//! Accuracy of verdicts, compared with upstream kstatus: on the test cases of the rule pack, on those of the examinations,
 //! and by kind on the published cases of the corpus if available.
 //!
-//! The rules were written and revised with all sets in view, so no figure predicts accuracy on new kinds. That of the
-//! examination before the rules were revised is in the document.
+//! The rules were written and revised with all sets in view, so no figure predicts accuracy on new kinds. Those of the
+//! examinations before the rules were revised are in the document.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,17 +18,19 @@ const DOCUMENT: &str = "docs/accuracy.md";
 /// The day the cases were collected: a few verdicts depend on elapsed time.
 const NOW: &str = "2026-07-31T00:00:00Z";
 
-/// The time at which the cases of the examination take place.
+/// The time at which the cases of the examinations take place.
 const EXAMINATION_NOW: &str = "2026-11-20T10:30:00Z";
 
+/// The names of the examinations.
+const ORDINALS: [&str; 2] = ["first", "second"];
 /// Minimum share of correct statuses of the default profile.
 const BAR: f64 = 0.99;
 /// Minimum share on the pack's own cases, which `rules test` checks in full.
 const PACK_BAR: f64 = 1.0;
-/// Minimum share on the cases of the examination, and maximum share of false Current of those that are not Current.
-const EXAMINATION_BARS: (f64, f64) = (0.975, 0.005);
-/// The same without the pack, as kinds are read that have no rule: on the pack's own cases, on those of the examination and on
-/// the published ones.
+/// Minimum share on the cases of each examination, and maximum share of false Current of those that are not Current.
+const EXAMINATION_BARS: [(f64, f64); 2] = [(0.975, 0.005), (0.9, 0.02)];
+/// The same without the pack, as kinds are read that have no rule: on the pack's own cases, on those of the first examination
+/// and on the published ones.
 const GENERIC_BARS: [(f64, f64); 3] = [(0.575, 0.058), (0.75, 0.034), (0.70, 0.06)];
 
 /// Scores of one kind, in one profile.
@@ -154,12 +156,12 @@ fn pack(rules: &RuleSet) -> Outcome<Scores> {
 }
 
 /// The cases of authors who had not seen the rules.
-fn examination(rules: &RuleSet) -> Outcome<Scores> {
+fn examination(rules: &RuleSet, number: usize) -> Outcome<Scores> {
     let options =
         Options::new(EXAMINATION_NOW.parse().map_err(|error| format!("{EXAMINATION_NOW}: {error}"))?);
     let upstream = Options { profile: Profile::Kstatus, ..options };
     let mut scores = Scores::default();
-    for case in corpora::examination()? {
+    for case in corpora::examination(number)? {
         let object = case.object.get().as_bytes();
         let opinion = if case.opinion { ", an opinion" } else { "" };
         let name = format!("{} {}{opinion}", case.kind, case.name);
@@ -192,12 +194,14 @@ pub(crate) fn run(markdown: bool, differences: bool) -> Outcome<bool> {
         differences,
     );
     met &= pack(&without)?.row("without the pack", "the pack's own cases", GENERIC_BARS[0])?;
-    let scores = examination(&with_pack)?;
-    met &= scores.row("examination", "today, cases seen", EXAMINATION_BARS)?;
-    if differences {
-        scores.list_differing();
+    for (number, bars) in (1..).zip(EXAMINATION_BARS) {
+        let scores = examination(&with_pack, number)?;
+        met &= scores.row("examination", &format!("{}, today", ORDINALS[number - 1]), bars)?;
+        if differences {
+            scores.list_differing();
+        }
     }
-    met &= examination(&without)?.row("without the pack", "examination, seen", GENERIC_BARS[1])?;
+    met &= examination(&without, 1)?.row("without the pack", "first examination, seen", GENERIC_BARS[1])?;
     println!(
         "`settled rules test` checks the same expectations; how right the rules are on other kinds, neither shows"
     );

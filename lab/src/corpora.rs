@@ -12,9 +12,6 @@ use crate::Outcome;
 /// The golden file of the repository, which every clone has.
 const GOLDEN: &str = "crates/kstatus/tests/golden/kstatus-answers-grown.jsonl.zst";
 
-/// The cases of the examination, which every clone has: JSON lines.
-const EXAMINATION: &str = "lab/cases/examination.jsonl.zst";
-
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -110,7 +107,7 @@ pub(crate) fn pack_cases() -> Outcome<Vec<PackCase>> {
     Ok(cases)
 }
 
-/// A case of the examination.
+/// A case of an examination.
 #[derive(Deserialize)]
 pub(crate) struct ExaminationCase {
     /// Group and kind.
@@ -124,9 +121,9 @@ pub(crate) struct ExaminationCase {
     pub(crate) object: Box<RawValue>,
 }
 
-/// The cases of authors who had not seen the rules.
-pub(crate) fn examination() -> Outcome<Vec<ExaminationCase>> {
-    let text = read(&root().join(EXAMINATION))?;
+/// The cases of authors who had not seen the rules, which every clone has: JSON lines.
+pub(crate) fn examination(number: usize) -> Outcome<Vec<ExaminationCase>> {
+    let text = read(&root().join(format!("lab/cases/examination-{number}.jsonl.zst")))?;
     let lines = text.split(|&b| b == b'\n').filter(|line| !line.is_empty());
     Ok(lines.map(serde_json::from_slice).collect::<serde_json::Result<_>>()?)
 }
