@@ -350,12 +350,16 @@ impl<'o> Condition<'o> {
         self.fields.member(Member::Type).and_then(Node::as_str).unwrap_or_default()
     }
 
+    pub(super) fn is_observed_at(&self, generation: i64) -> bool {
+        self.observed_generation() == Some(generation)
+    }
+
     /// Whether this is what a verdict says, written for a generation.
     pub(super) fn is_of(&self, generation: i64, verdict: &Verdict) -> bool {
         let is = |said: Option<Node<'o>>, text: &str| {
             said.is_some_and(|said| said.as_str().is_some_and(|said| said == text))
         };
-        self.observed_generation() == Some(generation)
+        self.is_observed_at(generation)
             && (is(self.reason(), &verdict.reason) || is(self.message(), &verdict.message))
     }
 

@@ -90,6 +90,37 @@ pub(super) fn unobserved(context: &Context<'_, '_>) -> Option<Verdict> {
         .map(|found| found.verdict())
 }
 
+/// The failure of the latest generation that conditions report, whatever generation the status as a whole is of. An object that
+/// was never changed has had no other one, so its phase counts as well.
+pub(super) fn failure_of(context: &Context<'_, '_>, latest: i64, kind: &[u8]) -> Option<Verdict> {
+    if context.object.get(Field::Conditions).is_some_and(|conditions| !conditions.is_list()) {
+        return None;
+    }
+    let is_first = latest == 1;
+    let mut reports = Reports::default();
+    reports.read(context, kind);
+    let wrong = || reports.over.or(reports.wrong).map(|(condition, _)| condition);
+    let failed =
+        reports.standard.stalled.or_else(wrong).or_else(|| reports.ready.filter(Condition::is_false));
+    if failed.is_some_and(|condition| !is_first && !condition.is_observed_at(latest)) {
+        return None;
+    }
+    let decision = if reports.standard.stalled.is_some() {
+        reports.standard.verdict(context)?.into()
+    } else if reports.standard.reconciling.is_some() {
+        return None;
+    } else if let Some(decision) = reports.failure() {
+        decision
+    } else if is_first {
+        let mut phases = Phases::default();
+        phases.read(context, kind);
+        Decision::Word(phases.wrong?, Status::Failed)
+    } else {
+        return None;
+    };
+    Some(decision.verdict(context)).filter(|verdict| verdict.status == Status::Failed)
+}
+
 fn decide<'a>(
     context: &Context<'_, 'a>,
     kind: &[u8],

@@ -180,54 +180,64 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn Cus
         && latest != observed
         && custom.is_none_or(|rule| rule.checks_generation(context.object, context.options))
     {
-        // A paused controller observes no changes.
-        if custom.is_none_or(|custom| !custom.has_rule())
-            && !has_own_rule(&group, &kind)
-            && let Some(verdict) = custom::unobserved(context)
-        {
-            return verdict;
-        }
-        let reported = reported(context, &group, &kind, evidence, custom);
-        // Some controllers write the status as a whole with success only, but conditions always. An object that was never
-        // changed has had no other generation.
-        if reported.status == Status::Failed
-            && (latest == 1
-                || context.conditions().iter().any(|condition| condition.is_of(latest, &reported)))
-        {
-            return reported;
-        }
-        let kind = context.object.kind().unwrap_or_default();
-        let generations =
-            format_args!("{kind} generation is {latest}, but latest observed generation is {observed}");
-        // Others report a failure without the generation that they looked at.
-        return not_observed(match reported.status {
-            Status::Failed => {
-                text!("{generations}; reported failure: {}: {}", reported.reason, reported.message)
-            }
-            _ => text!("{generations}"),
-        });
+        return unobserved(context, latest, observed, custom);
     }
-    reported(context, &group, &kind, evidence, custom)
-}
-
-/// What the status says, of whatever generation it is.
-fn reported(
-    context: &Context<'_, '_>,
-    group: &[u8],
-    kind: &[u8],
-    evidence: Evidence,
-    custom: Option<&dyn CustomRule>,
-) -> Verdict {
     if let Some(verdict) = custom.and_then(|rule| rule.decide(context.object, context.options)) {
         return verdict;
     }
-    let Some(rule) = rule(group, kind) else { return custom::verdict(context, kind) };
+    let Some(rule) = rule(&group, &kind) else { return custom::verdict(context, &kind) };
     if evidence == Evidence::Whole
         && let Some(verdict) = standard_conditions(context)
     {
         return verdict;
     }
     rule(context)
+}
+
+/// The verdict on an object whose latest generation the status as a whole is not of.
+fn unobserved(
+    context: &Context<'_, '_>,
+    latest: i64,
+    observed: i64,
+    custom: Option<&dyn CustomRule>,
+) -> Verdict {
+    let (group, kind) = context.object.group_kind();
+    let has_own_rule = has_own_rule(&group, &kind);
+    // A paused controller observes no changes.
+    if custom.is_none_or(|custom| !custom.has_rule())
+        && !has_own_rule
+        && let Some(verdict) = custom::unobserved(context)
+    {
+        return verdict;
+    }
+    // What is odd in the status does not count here.
+    let mut aside = Context::new(context.object, context.options);
+    (aside.generation, aside.observed) = (context.generation, context.observed);
+    let own = custom.and_then(|rule| rule.decide(context.object, context.options));
+    if own.is_none()
+        && !has_own_rule
+        && let Some(failure) = custom::failure_of(&aside, latest, &kind)
+    {
+        return failure;
+    }
+    let own = match own.filter(|own| own.status == Status::Failed) {
+        Some(failure) if is_of(&aside, latest, &failure) => return failure,
+        own => own,
+    };
+    let kind = context.object.kind().unwrap_or_default();
+    let generations =
+        format_args!("{kind} generation is {latest}, but latest observed generation is {observed}");
+    not_observed(match own {
+        // Many controllers report a failure without the generation that they looked at.
+        Some(own) => text!("{generations}; reported failure: {}: {}", own.reason, own.message),
+        None => text!("{generations}"),
+    })
+}
+
+/// Whether a failure is one of the latest generation, although the status as a whole is of another one: some controllers write
+/// that with success only, but conditions always. An object that was never changed has had no other generation.
+fn is_of(context: &Context<'_, '_>, latest: i64, failure: &Verdict) -> bool {
+    latest == 1 || context.conditions().iter().any(|condition| condition.is_of(latest, failure))
 }
 
 /// Whether the type is valid: a kind, and an apiVersion with at most two parts.
