@@ -99,15 +99,14 @@ pub(super) fn failure_of(context: &Context<'_, '_>, latest: i64, kind: &[u8]) ->
     let is_first = latest == 1;
     let mut reports = Reports::default();
     reports.read(context, kind);
-    let wrong = || reports.over.or(reports.wrong).map(|(condition, _)| condition);
-    let failed =
-        reports.standard.stalled.or_else(wrong).or_else(|| reports.ready.filter(Condition::is_false));
-    if failed.is_some_and(|condition| !is_first && !condition.is_observed_at(latest)) {
-        return None;
-    }
-    let decision = if reports.standard.stalled.is_some() {
+    let is_of_latest = |condition: &Condition<'_>| is_first || condition.is_observed_at(latest);
+    // One without a generation may be our own, of an augmented object.
+    let is_stalled = reports.standard.stalled.as_ref().is_some_and(is_of_latest);
+    let wrong = reports.over.or(reports.wrong).map(|(condition, _)| condition);
+    let failed = wrong.or_else(|| reports.ready.filter(Condition::is_false));
+    let decision = if is_stalled {
         reports.standard.verdict(context)?.into()
-    } else if reports.standard.reconciling.is_some() {
+    } else if reports.standard.reconciling.is_some() || failed.is_some_and(|failed| !is_of_latest(&failed)) {
         return None;
     } else if let Some(decision) = reports.failure() {
         decision
