@@ -66,15 +66,29 @@ pub(crate) struct Others {
     pub(crate) spans: [(Span, Span); OTHERS],
     /// Number of such members. Larger if not all of them are noted.
     pub(crate) length: usize,
+    /// A bit for each key that may be there: length and letters of a key make one.
+    seen: u64,
 }
 
 impl Others {
-    const NONE: Self = Self { spans: [(Span::NONE, Span::NONE); OTHERS], length: 0 };
+    const NONE: Self = Self { spans: [(Span::NONE, Span::NONE); OTHERS], length: 0, seen: 0 };
     /// The length if there are members that cannot be noted.
     const PARTIAL: usize = usize::MAX / 2;
 
     #[inline]
-    fn note(&mut self, key: Span, value: Span) {
+    fn note(&mut self, bytes: &[u8], key: Span, value: Span) {
+        let name = key.text(bytes).unwrap_or_default();
+        let letter = |at: Option<&u8>| usize::from(at.copied().unwrap_or_default());
+        let bit = 1u64 << ((name.len() ^ letter(name.first()) ^ (letter(name.last()) << 2)) % 64);
+        if self.seen & bit != 0 {
+            let mut noted = self.spans.iter_mut().take(self.length);
+            // Of two members with one key the last counts.
+            if let Some((_, old)) = noted.find(|(known, _)| known.text(bytes) == Some(name)) {
+                *old = value;
+                return;
+            }
+        }
+        self.seen |= bit;
         if let Some(noted) = self.spans.get_mut(self.length) {
             *noted = (key, value);
         }
@@ -148,7 +162,7 @@ impl Spans {
             self.conditions_length = 0;
         }
         if let Some(others) = self.others(parent) {
-            others.length = 0;
+            (others.length, others.seen) = (0, 0);
         }
     }
 }
@@ -241,7 +255,8 @@ fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Resul
             let next = cursor.peek();
             let start = cursor.at;
             cursor.step_from(next)?;
-            others.note(Span::new(key.start, key.start + key.inner.len()), Span::new(start, cursor.at));
+            let name = Span::new(key.start, key.start + key.inner.len());
+            others.note(cursor.bytes(), name, Span::new(start, cursor.at));
             continue;
         };
         let next = cursor.peek();
