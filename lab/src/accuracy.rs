@@ -23,6 +23,7 @@ const EXAMINATION_NOW: &str = "2026-11-20T10:30:00Z";
 
 /// The names of the examinations.
 const ORDINALS: [&str; 2] = ["first", "second"];
+
 /// Minimum share of correct statuses of the default profile.
 const BAR: f64 = 0.99;
 /// Minimum share on the pack's own cases, which `rules test` checks in full.

@@ -96,11 +96,12 @@ impl Role {
 roles! {
     /// Reports a failure.
     Failure: [
-        "aborted", "broken", "conflict", "conflicted", "conflicting", "conflicts", "corrupt", "corrupted", "crash", "crashed", "crashing", "degraded", "denied",
-        "err", "error", "errored", "errors", "exception", "fail", "failed", "failing", "failure",
-        "failures", "fatal", "fault", "faulted", "forbidden", "illegal", "incompatible", "invalid",
-        "malformed", "misconfigured", "refused", "rejected", "stalled", "timedout", "timeout",
-        "unauthorized", "unhealthy", "unrecoverable", "unsuccessful", "unsupported",
+        "aborted", "broken", "conflict", "conflicted", "conflicting", "conflicts", "corrupt", "corrupted",
+        "crash", "crashed", "crashing", "degraded", "denied", "err", "error", "errored", "errors",
+        "exception", "fail", "failed", "failing", "failure", "failures", "fatal", "fault", "faulted",
+        "forbidden", "illegal", "incompatible", "invalid", "malformed", "misconfigured", "refused",
+        "rejected", "stalled", "timedout", "timeout", "unauthorized", "unhealthy", "unrecoverable",
+        "unsuccessful", "unsupported",
     ];
     /// Negates the word after it.
     Negation: ["no", "non", "not", "without", "zero"];
@@ -176,10 +177,10 @@ roles! {
     State: ["health", "phase", "result", "state", "status"];
     /// Ends a kind that does something once.
     Task: [
-        "action", "analysis", "backup", "benchmark", "build", "clone", "evaluation", "execution", "experiment",
-        "export", "import", "job", "maintenance", "migration", "operation", "promotion", "remediation", "request",
-        "restore", "run", "scan", "snapshot", "suite", "task", "test", "transfer", "trial", "upgrade", "upload",
-        "workflow",
+        "action", "analysis", "backup", "benchmark", "build", "clone", "evaluation", "execution",
+        "experiment", "export", "import", "job", "maintenance", "migration", "operation", "promotion",
+        "remediation", "request", "restore", "run", "scan", "snapshot", "suite", "task", "test", "transfer",
+        "trial", "upgrade", "upload", "workflow",
     ];
     /// With it, a key is of the object as it was or is to be, and not as it is.
     OtherTime: [
